@@ -1,0 +1,2 @@
+//! The `coalescope` command.
+fn main() {}

@@ -1,0 +1,171 @@
+//! One run of a scenario: variant and sweep point settled, program typed.
+
+use crate::program::{Expr, Program, Scalar};
+use crate::source::{Sources, Span};
+use std::sync::Arc;
+
+/// A parameter's value; typed by its size unless the file says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamValue {
+    /// `I32`, `U32`, `I64`, `U64` or `Bool`.
+    pub ty: Scalar,
+    /// Value; the bits of a `U64` above `i64::MAX` are reinterpreted.
+    pub value: i64,
+}
+
+/// Grid, block and resources of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks on x, y, z; each at least 1.
+    pub grid: [u64; 3],
+    /// Threads a block on x, y, z; at most 1024 together.
+    pub block: [u32; 3],
+    /// Registers a thread, where the scenario states them.
+    pub registers: Option<u32>,
+    /// Dynamic shared memory, bytes.
+    pub dynamic_shared_bytes: u64,
+}
+
+impl Launch {
+    /// Threads in a block.
+    pub fn threads_per_block(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Warps in a block, the last one possibly partial.
+    pub fn warps_per_block(&self) -> u32 {
+        self.threads_per_block().div_ceil(32)
+    }
+
+    /// Blocks in the grid.
+    pub fn blocks(&self) -> u128 {
+        self.grid.iter().map(|&n| u128::from(n)).product()
+    }
+}
+
+/// Where a buffer lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// The device's own memory.
+    Device,
+    /// Page-locked host memory, read over the bus.
+    Pinned,
+}
+
+/// What the integers in a buffer are.
+#[derive(Clone, Debug)]
+pub enum Contents {
+    /// Not given: values are opaque.
+    Unknown,
+    /// A function of the flat element index: [`crate::program::Builtin`] and
+    /// locals don't occur; local 0 is `i`, of type `I64`.
+    Computed(Arc<Expr>),
+    /// Read from a file, one value an element.
+    Listed(Arc<[i64]>),
+}
+
+/// A buffer of a run.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// Its name in the file.
+    pub name: String,
+    /// The element type as the file writes it (`float`, `float4`, `Particle`).
+    pub type_name: String,
+    /// Bytes of an element, padding included.
+    pub element_bytes: u64,
+    /// The scalar, where the element is one or a vector of one.
+    pub scalar: Option<Scalar>,
+    /// Elements along each axis, outermost first.
+    pub shape: Vec<u64>,
+    /// Bytes from one row to the next, where rows are padded.
+    pub pitch: Option<u64>,
+    /// Bytes between the allocation's base and the first element.
+    pub offset_bytes: u64,
+    /// Bytes of the allocation after `offset_bytes`.
+    pub bytes: u64,
+    /// Where it lives.
+    pub memory: Memory,
+    /// Its integers.
+    pub contents: Contents,
+    /// Its definition in the file.
+    pub span: Span,
+}
+
+/// A waiver of `coalescope check`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Allow {
+    /// Label of the access it is for.
+    pub label: String,
+    /// Efficiency it may fall to; 1.0 is 100 %.
+    pub min_efficiency: Option<f64>,
+    /// Bank conflicts a request it may have.
+    pub max_conflicts: Option<f64>,
+    /// Why.
+    pub reason: String,
+    /// The entry in the file.
+    pub span: Span,
+}
+
+/// A scenario × variant × sweep point.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// File name without its extension.
+    pub scenario: String,
+    /// Title from the file.
+    pub title: String,
+    /// Name of the variant, where the file has variants.
+    pub variant: Option<String>,
+    /// All parameters in the file's order, evaluated.
+    pub params: Vec<(String, ParamValue)>,
+    /// Names of the parameters that the sweep varies.
+    pub swept: Vec<String>,
+    /// The launch.
+    pub launch: Launch,
+    /// The buffers, in the file's order; [`crate::program::BufferId`] indexes
+    /// them.
+    pub buffers: Vec<Buffer>,
+    /// The typed kernel.
+    pub program: Program,
+    /// Waivers.
+    pub allows: Vec<Allow>,
+    /// Numbers of the tutorial claims that this scenario judges.
+    pub claims: Vec<u32>,
+    /// The texts that spans point into.
+    pub sources: Arc<Sources>,
+    /// What `emit --cuda` prints: see [`KernelText`].
+    pub kernel: KernelText,
+}
+
+/// The kernel's source as CUDA C++ wants it.
+#[derive(Clone, Debug)]
+pub struct KernelText {
+    /// Struct definitions of the scenario, CUDA C.
+    pub structs: String,
+    /// Either a whole `.cu` file's text or the statements of a body.
+    pub code: Arc<str>,
+    /// The entry function in `code`, where it is a file or contains whole
+    /// functions; `None` where `code` is a body.
+    pub entry: Option<String>,
+    /// The entry's parameters in order, each bound to a buffer or parameter of
+    /// that name.
+    pub parameters: Vec<String>,
+}
+
+impl Run {
+    /// Base addresses assumed when no device says otherwise: each buffer starts
+    /// at the next multiple of 2 MiB (the granularity at which the driver maps
+    /// large allocations), from 0x7000_0000_0000 on.
+    pub fn assumed_bases(&self) -> Vec<u64> {
+        const GRANULE: u64 = 2 << 20;
+        let mut next = 0x7000_0000_0000_u64;
+        self.buffers
+            .iter()
+            .map(|buffer| {
+                let base = next;
+                let end = base.saturating_add(buffer.offset_bytes).saturating_add(buffer.bytes.max(1));
+                next = end.saturating_add(GRANULE - 1) / GRANULE * GRANULE;
+                base
+            })
+            .collect()
+    }
+}
