@@ -3,7 +3,7 @@
 //!
 //! One program is made for each run (scenario × variant × sweep point), with
 //! the run's parameters and launch as constants. The evaluator
-//! ([`crate::eval`]), the extraction of affine accesses and the `ptx` crate all
+//! (`eval`), the extraction of affine accesses and the `ptx` crate all
 //! walk this one tree.
 //!
 //! - Expressions are **pure**: integers, booleans and pointers only. Values
