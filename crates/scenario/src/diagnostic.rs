@@ -45,7 +45,12 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A diagnostic at `span`.
-    pub fn new(kind: Kind, span: Span, message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn new(
+        kind: Kind,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
         Self {
             kind,
             message: message.into(),

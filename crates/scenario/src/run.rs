@@ -162,7 +162,8 @@ impl Run {
             .iter()
             .map(|buffer| {
                 let base = next;
-                let end = base.saturating_add(buffer.offset_bytes).saturating_add(buffer.bytes.max(1));
+                let end =
+                    base.saturating_add(buffer.offset_bytes).saturating_add(buffer.bytes.max(1));
                 next = end.saturating_add(GRANULE - 1) / GRANULE * GRANULE;
                 base
             })
