@@ -120,9 +120,13 @@ pub enum ValueKind {
     Signed,
     /// Unsigned integer.
     Unsigned,
-    /// IEEE floating point.
+    /// One IEEE `f32` or `f64`.
     Float,
-    /// bfloat16.
+    /// A vector of two or more `f32` (sm_90's `red.v2.f32`).
+    FloatVector,
+    /// IEEE `f16`, alone or packed (`f16x2`) or in vectors of those.
+    Half,
+    /// `bf16`, alone or packed (`bf16x2`) or in vectors of those.
     BFloat,
 }
 

@@ -1,0 +1,684 @@
+//! The rule set of an architecture: everything that differs between compute
+//! capabilities, as data read from `arch/*.toml`.
+//!
+//! A file names the compute capabilities it holds for, how well its rules are
+//! known, and one table for each part of the memory pipeline that it
+//! describes. What a file leaves out, [`Counts`](crate::Counts) leaves out.
+//!
+//! ```
+//! use coalescope_simulator::{Op, RuleSet, WarpAccess};
+//!
+//! // A made-up GPU with 64-byte sectors.
+//! let rules = RuleSet::from_toml(r#"
+//!     archs = ["made-up"]
+//!     name = "Made-up"
+//!     evidence = "hypothesis"
+//!     note = "An example."
+//!     widths = [1, 2, 4, 8, 16]
+//!     [request]
+//!     lanes = 32
+//!     [cache]
+//!     line_bytes = 128
+//!     sector_bytes = 64
+//! "#)?;
+//! let stride_2 = WarpAccess::new(Op::LOAD, 4, std::array::from_fn(|lane| lane as u64 * 8));
+//! assert_eq!(rules.count(&stride_2).sectors, Some(4));
+//! # Ok::<(), coalescope_simulator::RuleError>(())
+//! ```
+
+use alloc::borrow::ToOwned;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use serde::Deserialize;
+
+use crate::access::{AtomicOp, Op, OpKind, Space, ValueKind, WARP_LANES};
+
+/// The files shipped with the crate, oldest architecture first.
+const FILES: &[&str] = &[
+    include_str!("../arch/1.0.toml"),
+    include_str!("../arch/1.2.toml"),
+    include_str!("../arch/2.0.toml"),
+    include_str!("../arch/3.0.toml"),
+    include_str!("../arch/3.0-bank8.toml"),
+    include_str!("../arch/3.5.toml"),
+    include_str!("../arch/5.0.toml"),
+    include_str!("../arch/7.0.toml"),
+    include_str!("../arch/8.0.toml"),
+    include_str!("../arch/9.0.toml"),
+    include_str!("../arch/10.0.toml"),
+];
+
+/// How well the rules of a file are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// Compared with a device's own counters, record by record.
+    Measured,
+    /// Stated by the vendor, not compared with counters here.
+    Documented,
+    /// Assumed.
+    Hypothesis,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "measured",
+            Self::Documented => "documented",
+            Self::Hypothesis => "hypothesis",
+        })
+    }
+}
+
+/// The rule set of one or more compute capabilities.
+///
+/// It is made from TOML ([`RuleSet::from_toml`]) or taken from those shipped
+/// ([`RuleSet::for_arch`]), and checked once; counting never fails.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleSet {
+    data: RuleData,
+    inexact: Vec<ClassMask>,
+}
+
+/// The data of a rule set: one field for each key of an `arch/*.toml`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleData {
+    /// The compute capabilities it holds for, as `--arch` spells them.
+    pub archs: Vec<String>,
+    /// Name of the architecture.
+    pub name: String,
+    /// How well the rules are known.
+    pub evidence: Evidence,
+    /// Where they come from and what is doubtful, in a sentence or two.
+    pub note: String,
+    /// Widths that a lane may have, in bytes.
+    pub widths: Vec<u8>,
+    /// Whether it has `cp.async`.
+    #[serde(default)]
+    pub async_copy: bool,
+    /// How an instruction to global or local memory is split into requests.
+    pub request: LaneGroups,
+    /// Lines and sectors of the first-level cache. Left out where memory is
+    /// reached by transactions of several sizes.
+    #[serde(default)]
+    pub cache: Option<Cache>,
+    /// Transactions of several sizes (CC 1.x–2.x).
+    #[serde(default)]
+    pub transactions: Option<TransactionRule>,
+    /// The tag stage of the first-level cache.
+    #[serde(default)]
+    pub tag: Option<TagStage>,
+    /// The data stage of the first-level cache.
+    #[serde(default)]
+    pub data: Option<DataStage>,
+    /// How reductions and atomics pass the tag stage.
+    #[serde(default)]
+    pub atomic: Option<AtomicStage>,
+    /// Shared memory.
+    #[serde(default)]
+    pub shared: Option<SharedMemory>,
+    /// Classes of access whose counts are not known to be the device's own.
+    #[serde(default)]
+    pub inexact: Vec<InexactClass>,
+}
+
+/// Consecutive lanes that go together: `lanes`, or fewer so that the group
+/// moves at most `bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneGroups {
+    /// At most so many lanes.
+    pub lanes: u8,
+    /// At most so many bytes; no limit when left out.
+    #[serde(default)]
+    pub bytes: Option<u16>,
+}
+
+impl LaneGroups {
+    /// Lanes in a group of an access of `width` bytes a lane: 1..=32.
+    #[inline]
+    pub fn lanes(&self, width: u8) -> u32 {
+        let fit = self.bytes.map_or(u32::MAX, |bytes| u32::from(bytes) / u32::from(width.max(1)));
+        u32::from(self.lanes).min(fit).clamp(1, WARP_LANES as u32)
+    }
+}
+
+/// Lines and sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Bytes in a line, the unit of tags.
+    pub line_bytes: u32,
+    /// Bytes in a sector, the unit of traffic.
+    pub sector_bytes: u32,
+    /// Whether a cold load or store sends to L2 exactly the sectors counted
+    /// (`l2_sectors` = `sectors`).
+    #[serde(default)]
+    pub sectors_reach_l2: bool,
+}
+
+/// Transactions of several sizes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "rule")]
+pub enum TransactionRule {
+    /// CC 1.0/1.1: the k-th lane of a request must access the k-th word of an
+    /// aligned segment; otherwise one transaction a lane.
+    InOrder {
+        /// Segments of a request that obeys, by width.
+        segments: Vec<InOrderSegment>,
+        /// Size of the transactions otherwise, in bytes.
+        fallback_bytes: u32,
+    },
+    /// CC 1.2/1.3: the aligned segment of the lowest lane not yet served, with
+    /// all lanes in it, halved while only one half is used.
+    Shrinking {
+        /// Size of the segment by width.
+        segments: Vec<WidthBytes>,
+        /// Smallest size, in bytes.
+        smallest_bytes: u32,
+    },
+    /// CC 2.x: the distinct aligned blocks of a request.
+    Blocks {
+        /// Size of a block, in bytes.
+        bytes: u32,
+        /// Operations with another size.
+        #[serde(default)]
+        except: Vec<OpBytes>,
+    },
+}
+
+/// Segments of an in-order request (CC 1.0/1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InOrderSegment {
+    /// Bytes a lane.
+    pub width: u8,
+    /// Bytes in one segment.
+    pub bytes: u32,
+    /// Consecutive segments that the request fills.
+    pub count: u32,
+}
+
+/// A size for a width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WidthBytes {
+    /// Bytes a lane.
+    pub width: u8,
+    /// Size in bytes.
+    pub bytes: u32,
+}
+
+/// A size for some operations.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpBytes {
+    /// Operation names, as the `warp` lines spell them.
+    pub ops: Vec<String>,
+    /// Size in bytes.
+    pub bytes: u32,
+}
+
+/// The tag stage: as many banks as `hash` selects, each taking one line a
+/// wavefront.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TagStage {
+    /// For each bit of the bank number, lowest first, the mask of bits of the
+    /// line index (address ÷ line size) whose parity it is.
+    pub hash: Vec<u64>,
+}
+
+/// The data stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataStage {
+    /// Number of banks.
+    pub banks: u32,
+    /// Bytes a bank gives in a wavefront.
+    pub bank_bytes: u32,
+    /// Lanes that pass together.
+    pub group: LaneGroups,
+    /// Tag wavefronts whose lanes a store of at least `bank_bytes` a lane
+    /// gathers before it enters the data stage.
+    pub store_gather: u8,
+    /// The same for narrower stores.
+    pub narrow_store_gather: u8,
+}
+
+/// How reductions and atomics pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtomicStage {
+    /// Data wavefronts of an atomic for one of a reduction: one for the
+    /// operands, one for the results.
+    pub result_passes: u8,
+    /// Bits of the bank number that do not separate banks in a tag round in
+    /// which every line has one lane.
+    pub single_lane_merged_banks: u32,
+}
+
+/// Shared memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedMemory {
+    /// Number of banks.
+    pub banks: u32,
+    /// Bytes of a bank's word.
+    pub bank_bytes: u32,
+    /// Lanes that pass together.
+    pub group: LaneGroups,
+    /// Widths it is stated for, in bytes a lane.
+    pub widths: Vec<u8>,
+    /// Consecutive rows (of banks × bank_bytes) within which a bank serves all
+    /// words at once: 1, or 2 for Kepler's 8-byte-wide banks with 4-byte
+    /// words.
+    #[serde(default = "one")]
+    pub merged_rows: u32,
+    /// Whether lanes that share a word are served together. CC 1.x broadcasts
+    /// one word a pass and leaves open which; there such an access counts only
+    /// when the choice does not matter.
+    #[serde(default = "yes")]
+    pub broadcast: bool,
+    /// Extra wavefronts of each lane group by width.
+    #[serde(default)]
+    pub extra: Vec<WidthBytes>,
+    /// Loads whose lanes pass in other groups.
+    #[serde(default)]
+    pub load_groups: Vec<SharedLoadGroup>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A shared load whose lanes pass in groups of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedLoadGroup {
+    /// Bytes a lane.
+    pub width: u8,
+    /// Lanes that pass together.
+    pub lanes: u8,
+    /// Whether only when lanes 2i and 2i+1 of each pair have one address (or
+    /// one of them is off).
+    #[serde(default)]
+    pub when_pairs_agree: bool,
+}
+
+/// A class of access whose counts are not known to be the device's own.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InexactClass {
+    /// Operation names, as the `warp` lines spell them; all when empty.
+    #[serde(default)]
+    pub ops: Vec<String>,
+    /// Widths in bytes a lane; all when empty.
+    #[serde(default)]
+    pub widths: Vec<u8>,
+    /// `atomic` texts; all operations, atomics or not, when empty.
+    #[serde(default)]
+    pub atomics: Vec<String>,
+    /// `type` texts; all when empty.
+    #[serde(default)]
+    pub types: Vec<String>,
+    /// Only accesses of more tag wavefronts than this.
+    #[serde(default)]
+    pub above_tag_wavefronts: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// An [`InexactClass`] as sets of bits, so that no text is compared while
+/// counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ClassMask {
+    /// Bit [`Op::index`].
+    ops: u32,
+    /// Bit log2 of the width.
+    widths: u8,
+    /// Bit [`AtomicOp`] as a number.
+    atomics: u16,
+    any_atomic: bool,
+    /// For each width, bit [`ValueKind`] as a number.
+    types: [u8; 8],
+    any_type: bool,
+    above_tag_wavefronts: u32,
+}
+
+impl ClassMask {
+    fn new(class: &InexactClass) -> Self {
+        let mut mask = Self {
+            ops: 0,
+            widths: 0,
+            atomics: 0,
+            any_atomic: class.atomics.is_empty(),
+            types: [0; 8],
+            any_type: class.types.is_empty(),
+            above_tag_wavefronts: class.above_tag_wavefronts,
+        };
+        for (index, name) in Op::names().enumerate() {
+            if class.ops.is_empty() || class.ops.iter().any(|op| op == name) {
+                mask.ops |= 1 << index;
+            }
+        }
+        for width in [1u8, 2, 4, 8, 16, 32] {
+            if class.widths.is_empty() || class.widths.contains(&width) {
+                mask.widths |= 1 << width.trailing_zeros();
+            }
+        }
+        for atomic in class.atomics.iter().filter_map(|text| AtomicOp::parse(text)) {
+            mask.atomics |= 1 << atomic as u32;
+        }
+        for (kind, width) in class.types.iter().filter_map(|text| ValueKind::parse(text)) {
+            mask.types[width.trailing_zeros() as usize % 8] |= 1 << kind as u32;
+        }
+        mask
+    }
+
+    #[inline]
+    fn holds(&self, op: &Op, width: u8, tag_wavefronts: Option<u32>) -> bool {
+        let size = width.trailing_zeros() % 8;
+        let atomic = match op.kind {
+            OpKind::Reduction(atomic) | OpKind::Atomic(atomic) => 1u16 << atomic as u32,
+            _ => 0,
+        };
+        self.ops >> op.index() & 1 == 1
+            && self.widths >> size & 1 == 1
+            && (self.any_atomic || self.atomics & atomic != 0)
+            && (self.any_type || self.types[size as usize] >> op.value as u32 & 1 == 1)
+            && (self.above_tag_wavefronts == 0
+                || tag_wavefronts.is_some_and(|count| count > self.above_tag_wavefronts))
+    }
+}
+
+/// Why a rule file is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// Not TOML, or not of the form of [`RuleData`]; the parser's message.
+    Toml(String),
+    /// A value that no engine could work with.
+    Value {
+        /// The key, from the root of the file.
+        key: &'static str,
+        /// What is wrong, with the value.
+        reason: String,
+    },
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Toml(message) => f.write_str(message),
+            Self::Value { key, reason } => write!(f, "{key}: {reason}"),
+        }
+    }
+}
+
+impl core::error::Error for RuleError {}
+
+fn refuse(key: &'static str, reason: String) -> Result<(), RuleError> {
+    Err(RuleError::Value { key, reason })
+}
+
+fn require_power_of_two(key: &'static str, value: u32, least: u32) -> Result<(), RuleError> {
+    if value.is_power_of_two() && value >= least {
+        return Ok(());
+    }
+    refuse(key, alloc::format!("{value} is no power of two of at least {least}"))
+}
+
+impl RuleData {
+    /// Whether an engine can work with these values.
+    fn validate(&self) -> Result<(), RuleError> {
+        if self.archs.is_empty() {
+            refuse("archs", "names no architecture".to_owned())?;
+        }
+        if let Some(width) = self.widths.iter().find(|w| ![1, 2, 4, 8, 16, 32].contains(*w)) {
+            refuse("widths", alloc::format!("{width} is none of 1, 2, 4, 8, 16, 32"))?;
+        }
+        let widest = u32::from(self.widths.iter().copied().max().unwrap_or(1));
+        let groups = |key, groups: LaneGroups| {
+            if groups.lanes == 0 || usize::from(groups.lanes) > WARP_LANES {
+                return refuse(key, alloc::format!("{} lanes: not in 1..=32", groups.lanes));
+            }
+            require_power_of_two(key, u32::from(groups.lanes), 1)?;
+            require_power_of_two(key, u32::from(groups.bytes.unwrap_or(1)), 1)
+        };
+        groups("request", self.request)?;
+        match (&self.cache, &self.transactions) {
+            (None, None) => {
+                refuse("cache", "either cache or transactions must be there".to_owned())?;
+            }
+            (Some(_), Some(_)) if self.tag.is_some() => {
+                refuse("tag", "a tag stage and transactions exclude each other".to_owned())?;
+            }
+            _ => {}
+        }
+        if let Some(cache) = self.cache {
+            require_power_of_two("cache.sector_bytes", cache.sector_bytes, widest)?;
+            require_power_of_two("cache.line_bytes", cache.line_bytes, cache.sector_bytes)?;
+        } else if self.tag.is_some() || self.data.is_some() || self.atomic.is_some() {
+            refuse("cache", "tag, data and atomic need it".to_owned())?;
+        }
+        match &self.transactions {
+            Some(TransactionRule::InOrder { segments, fallback_bytes }) => {
+                require_power_of_two("transactions.fallback_bytes", *fallback_bytes, widest)?;
+                for segment in segments {
+                    require_power_of_two("transactions.segments.bytes", segment.bytes, 1)?;
+                    let lanes = self.request.lanes(segment.width);
+                    if segment.bytes * segment.count != lanes * u32::from(segment.width) {
+                        refuse(
+                            "transactions.segments",
+                            alloc::format!(
+                                "{} segments of {} bytes do not hold {lanes} lanes of {} bytes",
+                                segment.count,
+                                segment.bytes,
+                                segment.width
+                            ),
+                        )?;
+                    }
+                }
+            }
+            Some(TransactionRule::Shrinking { segments, smallest_bytes }) => {
+                require_power_of_two("transactions.smallest_bytes", *smallest_bytes, widest)?;
+                for segment in segments {
+                    require_power_of_two(
+                        "transactions.segments.bytes",
+                        segment.bytes,
+                        *smallest_bytes,
+                    )?;
+                }
+                if let Some(width) =
+                    self.widths.iter().find(|w| !segments.iter().any(|s| s.width == **w))
+                {
+                    refuse(
+                        "transactions.segments",
+                        alloc::format!("no segment for width {width}"),
+                    )?;
+                }
+            }
+            Some(TransactionRule::Blocks { bytes, except }) => {
+                require_power_of_two("transactions.bytes", *bytes, widest)?;
+                for entry in except {
+                    require_power_of_two("transactions.except.bytes", entry.bytes, widest)?;
+                    known_ops("transactions.except.ops", &entry.ops)?;
+                }
+            }
+            None => {}
+        }
+        if let Some(tag) = &self.tag
+            && (tag.hash.is_empty() || tag.hash.len() > 5)
+        {
+            refuse("tag.hash", alloc::format!("{} bits: not in 1..=5", tag.hash.len()))?;
+        }
+        if self.tag.is_some() && self.request != (LaneGroups { lanes: 32, bytes: None }) {
+            refuse("request", "a tag stage takes whole warps: lanes = 32, no bytes".to_owned())?;
+        }
+        if let Some(data) = self.data {
+            require_power_of_two("data.banks", data.banks, 1)?;
+            require_power_of_two("data.bank_bytes", data.bank_bytes, 1)?;
+            groups("data.group", data.group)?;
+            if data.banks > MAX_BANKS {
+                refuse("data.banks", alloc::format!("{} is above {MAX_BANKS}", data.banks))?;
+            }
+            if self.tag.is_none() {
+                refuse("tag", "data needs it".to_owned())?;
+            }
+        } else if self.atomic.is_some() {
+            refuse("data", "atomic needs it".to_owned())?;
+        }
+        if let Some(shared) = &self.shared {
+            require_power_of_two("shared.banks", shared.banks, 1)?;
+            require_power_of_two("shared.bank_bytes", shared.bank_bytes, 1)?;
+            require_power_of_two("shared.merged_rows", shared.merged_rows, 1)?;
+            groups("shared.group", shared.group)?;
+            if shared.banks > MAX_BANKS {
+                refuse("shared.banks", alloc::format!("{} is above {MAX_BANKS}", shared.banks))?;
+            }
+            for load in &shared.load_groups {
+                groups("shared.load_groups", LaneGroups { lanes: load.lanes, bytes: None })?;
+            }
+        }
+        for class in &self.inexact {
+            known_ops("inexact.ops", &class.ops)?;
+            if let Some(text) = class.atomics.iter().find(|text| AtomicOp::parse(text).is_none()) {
+                refuse("inexact.atomics", alloc::format!("unknown atomic \"{text}\""))?;
+            }
+            if let Some(text) = class.types.iter().find(|text| ValueKind::parse(text).is_none()) {
+                refuse("inexact.types", alloc::format!("unknown type \"{text}\""))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Most banks that the engine's counters hold.
+pub(crate) const MAX_BANKS: u32 = 64;
+
+fn known_ops(key: &'static str, ops: &[String]) -> Result<(), RuleError> {
+    match ops.iter().find(|op| !Op::names().any(|name| name == **op)) {
+        Some(op) => refuse(key, alloc::format!("unknown op \"{op}\"")),
+        None => Ok(()),
+    }
+}
+
+impl RuleSet {
+    /// Reads and checks the text of a rule file.
+    pub fn from_toml(text: &str) -> Result<Self, RuleError> {
+        Self::new(toml::from_str(text).map_err(|error| RuleError::Toml(error.to_string()))?)
+    }
+
+    /// Checks rules that are already data.
+    pub fn new(data: RuleData) -> Result<Self, RuleError> {
+        data.validate()?;
+        let inexact = data.inexact.iter().map(ClassMask::new).collect();
+        Ok(Self { data, inexact })
+    }
+
+    /// The shipped rule set for a compute capability ("9.0"); `None` when
+    /// there is none. The rules are read at each call: keep them.
+    pub fn for_arch(arch: &str) -> Option<Self> {
+        Self::shipped().find(|rules| rules.data.archs.iter().any(|known| known == arch))
+    }
+
+    /// All shipped rule sets, oldest architecture first.
+    pub fn shipped() -> impl Iterator<Item = Self> {
+        FILES.iter().filter_map(|text| Self::from_toml(text).ok())
+    }
+
+    /// The compute capabilities that [`RuleSet::for_arch`] knows, oldest
+    /// first.
+    pub fn known_archs() -> Vec<String> {
+        Self::shipped().flat_map(|rules| rules.data.archs).collect()
+    }
+
+    /// The data it was made from.
+    pub fn data(&self) -> &RuleData {
+        &self.data
+    }
+
+    /// The compute capabilities it holds for.
+    pub fn archs(&self) -> &[String] {
+        &self.data.archs
+    }
+
+    /// Name of the architecture ("Hopper").
+    pub fn name(&self) -> &str {
+        &self.data.name
+    }
+
+    /// How well its rules are known.
+    pub fn evidence(&self) -> Evidence {
+        self.data.evidence
+    }
+
+    /// Where its rules come from and what is doubtful about them.
+    pub fn note(&self) -> &str {
+        &self.data.note
+    }
+
+    /// Bytes in a sector; `None` where memory is reached by transactions of
+    /// several sizes only.
+    pub fn sector_bytes(&self) -> Option<u32> {
+        self.data.cache.map(|cache| cache.sector_bytes)
+    }
+
+    /// Bytes in a line; `None` as for [`RuleSet::sector_bytes`].
+    pub fn line_bytes(&self) -> Option<u32> {
+        self.data.cache.map(|cache| cache.line_bytes)
+    }
+
+    /// Consecutive lanes that make one request to global memory, for lanes of
+    /// `width` bytes: 32 on CC ≥ 7.0.
+    pub fn request_lanes(&self, width: u8) -> u32 {
+        self.data.request.lanes(width)
+    }
+
+    /// Whether counts of this class of access are believed to be the device's
+    /// own, given how many tag wavefronts it has (where they are defined).
+    pub fn is_exact(&self, op: &Op, width: u8, tag_wavefronts: Option<u32>) -> bool {
+        self.data.evidence != Evidence::Hypothesis
+            && !self.inexact.iter().any(|class| class.holds(op, width, tag_wavefronts))
+    }
+
+    /// The widths that `op` may have, in bytes a lane.
+    pub fn widths(&self, op: &Op) -> impl Iterator<Item = u8> + '_ {
+        let allowed: &[u8] = match op.kind {
+            OpKind::AsyncCopy => &[4, 8, 16],
+            OpKind::Reduction(_) | OpKind::Atomic(_) => &[2, 4, 8, 16],
+            // 32 bytes a lane exist in global memory only.
+            _ if op.space == Space::Global => &[1, 2, 4, 8, 16, 32],
+            _ => &[1, 2, 4, 8, 16],
+        };
+        self.data.widths.iter().copied().filter(|width| allowed.contains(width))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_file_is_sound() {
+        for text in FILES {
+            if let Err(error) = RuleSet::from_toml(text) {
+                panic!("{error}\n{text}");
+            }
+        }
+        assert_eq!(RuleSet::shipped().count(), FILES.len());
+        let archs = RuleSet::known_archs();
+        let mut unique = archs.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), archs.len(), "an architecture stands in two files");
+    }
+}

@@ -1,0 +1,72 @@
+//! Shared memory: one request, whose lanes pass the banks in groups.
+
+use super::data::{Banks, Passage};
+use super::{Lanes, request};
+use crate::access::{LaneMask, OpKind};
+use crate::rules::SharedMemory;
+
+impl SharedMemory {
+    pub(crate) fn banks(&self) -> Banks {
+        Banks {
+            count: self.banks,
+            bytes: self.bank_bytes,
+            merged: 0,
+            merged_rows: self.merged_rows,
+        }
+    }
+
+    /// Lanes that pass together.
+    pub(crate) fn group_lanes(&self, kind: OpKind, lanes: Lanes<'_>) -> u32 {
+        let special = self.load_groups.iter().find(|special| {
+            kind == OpKind::Load
+                && u32::from(special.width) == lanes.width
+                && (!special.when_pairs_agree || pairs_agree(lanes))
+        });
+        match special {
+            Some(special) => u32::from(special.lanes),
+            None => self.group.lanes(lanes.width as u8),
+        }
+    }
+
+    /// The groups and their wavefronts; `None` where the rule set does not
+    /// define them.
+    pub(crate) fn pass(&self, kind: OpKind, lanes: Lanes<'_>) -> Option<Passage> {
+        if !matches!(kind, OpKind::Load | OpKind::Store)
+            || !self.widths.iter().any(|&width| u32::from(width) == lanes.width)
+        {
+            return None;
+        }
+        let extra = self.extra.iter().find(|extra| u32::from(extra.width) == lanes.width);
+        let extra = extra.map_or(0, |extra| extra.bytes);
+        let mut passage = Passage::default();
+        let size = self.group_lanes(kind, lanes);
+        for &group in request::split(lanes, size).as_slice() {
+            let group = lanes.only(group);
+            if !self.broadcast && !broadcast_is_settled(group, self.bank_bytes) {
+                return None;
+            }
+            passage.push(group, self.banks().wavefronts(group) + extra, 1);
+        }
+        Some(passage)
+    }
+}
+
+/// Lanes 2i and 2i+1 of every pair have one address, or at most one of them is
+/// on.
+fn pairs_agree(lanes: Lanes<'_>) -> bool {
+    lanes.iter().all(|(lane, address)| {
+        let other = lane ^ 1;
+        !lanes.mask.contains(other) || lanes.addresses[other] == address
+    })
+}
+
+/// Without a general broadcast: whether all lanes share one word, or no two do.
+fn broadcast_is_settled(lanes: Lanes<'_>, bank_bytes: u32) -> bool {
+    let words = lanes.distinct(bank_bytes.trailing_zeros());
+    words <= 1 || words == lanes.mask.count()
+}
+
+/// All the lanes of a shared access are one request; nothing is split off.
+pub(crate) fn requests(mask: LaneMask) -> u32 {
+    u32::from(!mask.is_empty())
+}
