@@ -1,0 +1,93 @@
+//! The explanation always agrees with the counts.
+
+mod common;
+
+use coalescope_simulator::{Explanation, RuleSet, Space, WarpAccess};
+use proptest::prelude::*;
+
+fn agrees(rules: &RuleSet, access: &WarpAccess) -> Result<(), TestCaseError> {
+    let explanation: Explanation = rules.explain(access);
+    let counts = rules.count(access);
+    prop_assert_eq!(explanation.counts, counts);
+    let len = |items: usize| items as u32;
+    prop_assert_eq!(len(explanation.requests.len()), counts.requests);
+    prop_assert_eq!(len(explanation.lanes.len()), access.mask.count());
+
+    if let Some(sectors) = counts.unique_sectors {
+        prop_assert_eq!(len(explanation.sectors.len()), sectors);
+        let used: u32 = explanation.sectors.iter().map(|sector| sector.bytes_used).sum();
+        prop_assert_eq!(used, counts.unique_bytes);
+    }
+    // Blocks of each group of lanes, summed.
+    let per = |masks: &mut dyn Iterator<Item = u32>, blocks: &[u32]| {
+        masks
+            .map(|mask| len(blocks.iter().filter(|lanes| **lanes & mask != 0).count()))
+            .sum::<u32>()
+    };
+    let lines: Vec<u32> = explanation.lines.iter().map(|line| line.lanes.0).collect();
+    let sectors: Vec<u32> = explanation.sectors.iter().map(|sector| sector.lanes.0).collect();
+    if let Some(tags) = counts.tags {
+        prop_assert_eq!(per(&mut explanation.requests.iter().map(|mask| mask.0), &lines), tags);
+    }
+    if let Some(counted) = counts.sectors {
+        let rounds = explanation.tag_wavefronts.iter().map(|wavefront| wavefront.lanes.0);
+        let total = if access.op.is_atomic() {
+            per(&mut rounds.clone(), &sectors)
+        } else {
+            per(&mut explanation.requests.iter().map(|mask| mask.0), &sectors)
+        };
+        prop_assert_eq!(total, counted);
+    }
+    prop_assert_eq!(len(explanation.tag_wavefronts.len()), counts.tag_wavefronts.unwrap_or(0));
+    prop_assert_eq!(len(explanation.data_wavefronts.len()), counts.data_wavefronts.unwrap_or(0));
+    let conflicts: u32 = explanation.data_groups.iter().map(|group| group.conflicts).sum();
+    prop_assert_eq!(conflicts, counts.bank_conflicts.unwrap_or(0));
+    prop_assert_eq!(len(explanation.transactions.len()), counts.transactions.unwrap_or(0));
+
+    for wavefront in &explanation.tag_wavefronts {
+        let mut banks: Vec<_> =
+            wavefront.lines.iter().map(|&line| explanation.lines[line].tag_bank).collect();
+        banks.sort_unstable();
+        banks.dedup();
+        prop_assert_eq!(banks.len(), wavefront.lines.len(), "two lines of one tag bank at once");
+    }
+    for lane in &explanation.lanes {
+        let bit = 1u32 << lane.lane;
+        for &line in &lane.lines {
+            prop_assert!(explanation.lines[line].lanes.0 & bit != 0);
+        }
+        if access.op.space != Space::Local {
+            prop_assert!(lane.sectors.len() <= 1);
+        }
+        // Every word of the lane is carried by one of its wavefronts.
+        for word in &lane.words {
+            let carried = lane
+                .data_wavefronts
+                .iter()
+                .any(|&place| explanation.data_wavefronts[place].words.contains(word));
+            prop_assert!(carried, "lane {} misses {word:?}", lane.lane);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn explanation_agrees_on_hopper(access in common::any_access(&RuleSet::for_arch("9.0").unwrap())) {
+        agrees(&RuleSet::for_arch("9.0").unwrap(), &access)?;
+    }
+
+    #[test]
+    fn explanation_agrees_everywhere(
+        (rules, access) in prop::sample::select(RuleSet::shipped().collect::<Vec<_>>())
+            .prop_flat_map(|rules| {
+                let access = common::any_access(&rules);
+                (Just(rules), access)
+            })
+    ) {
+        prop_assert_eq!(rules.check(&access), Ok(()));
+        agrees(&rules, &access)?;
+    }
+}
