@@ -256,6 +256,7 @@ impl Binary {
             Self::Add => "add",
             Self::Sub => "sub",
             Self::Mul => "mul.lo",
+            Self::MulWide => "mul.wide",
             Self::Div => "div",
             Self::Rem => "rem",
             Self::And => "and",

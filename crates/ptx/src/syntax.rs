@@ -214,6 +214,8 @@ pub enum Binary {
     Sub,
     /// `mul.lo`
     Mul,
+    /// `mul.wide`: 32-bit operands, 64-bit result.
+    MulWide,
     Div,
     Rem,
     And,

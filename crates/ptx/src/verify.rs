@@ -114,7 +114,7 @@ impl Sums {
         let Some(sum) = self.sites.get_mut(id.0) else { return };
         let bytes = site.element.bytes();
         for (_, address) in access.active() {
-            for component in 0..u64::from(site.vector) {
+            for component in 0..u64::from(site.width) / bytes {
                 let bits = read(address.wrapping_add(component * bytes), bytes);
                 sum.data = sum.data.wrapping_add(hash64(bits));
             }
@@ -131,8 +131,9 @@ impl Sums {
     }
 }
 
-/// Which sites load what the host knows: plain loads of a buffer that no site
-/// writes, and asynchronous copies (whose data sum is of offsets).
+/// Which sites' data sums the host can compute: plain loads of a buffer that no
+/// site writes, of at most four components (or 256 bits), and asynchronous
+/// copies, whose data sum is of offsets.
 pub fn data_is_known(program: &Program) -> Vec<bool> {
     let writes_anywhere =
         program.sites.iter().any(|site| writes(site) && site.root == Root::AnyBuffer);
@@ -145,7 +146,10 @@ pub fn data_is_known(program: &Program) -> Vec<bool> {
         .iter()
         .map(|site| match (site.op.kind, site.root) {
             (OpKind::AsyncCopy, _) => true,
-            (OpKind::Load, Root::Buffer(buffer)) => !written(buffer),
+            (OpKind::Load, Root::Buffer(buffer)) => {
+                let components = u64::from(site.width) / site.element.bytes();
+                (components <= 4 || site.width == 32) && !written(buffer)
+            }
             _ => false,
         })
         .collect()
