@@ -1,0 +1,158 @@
+//! What can be typed: the commands and their options.
+//!
+//! These structs record what was typed; each command validates it where it
+//! starts.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Predicts, measures and explains how the 32 lanes of a GPU warp turn memory
+/// instructions into transactions.
+#[derive(Debug, Parser)]
+#[command(
+    name = "coalescope",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  coalescope sim scenarios/strided.toml         how a strided read falls on sectors
+  coalescope sim transpose --arch 7.0 --json    a shipped scenario, as JSON Lines
+  coalescope emit transpose --cuda              the same kernel as a complete .cu file
+  coalescope list                               the scenarios that ship with the program
+
+Exit codes: 0 good, 1 a check failed, 2 bad input or usage, 3 no usable GPU."
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+
+    /// When to colour the output.
+    #[arg(long, value_enum, default_value_t, global = true, value_name = "WHEN")]
+    pub(crate) color: Color,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Count how a scenario's accesses fall on sectors and lines, without a GPU.
+    #[command(after_help = "Examples:
+  coalescope sim scenarios                      every scenario of a folder
+  coalescope sim strided --set stride=3         one point instead of the sweep
+  coalescope sim strided --arch 9.0 --csv       one row an access
+
+SCENARIO is a file, a folder of files, or the name of a shipped scenario.")]
+    Sim(SimArgs),
+    /// Count single warp accesses: JSON Lines in, JSON Lines out.
+    #[command(after_help = "A line in:
+  {\"id\":1,\"op\":\"ld\",\"width\":4,\"mask\":4294967295,\"addresses\":[0,4,…]}
+with 32 byte addresses. A bad line gives {\"id\":…,\"error\":…} in its place and
+exit code 2 at the end; the rest is still counted.")]
+    Warp(WarpArgs),
+    /// Print a scenario's kernel as CUDA C++ or PTX.
+    Emit(EmitArgs),
+    /// List the scenarios that ship with the program.
+    List,
+    /// Print the JSON Schema of scenario files, for editors.
+    Schema,
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page in roff.
+    Man,
+}
+
+/// Which runs of which scenarios.
+#[derive(Args, Debug)]
+pub(crate) struct Selection {
+    /// Scenario files, folders of them, or names of shipped scenarios.
+    #[arg(required = true, value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<String>,
+
+    /// Give a parameter another value; a swept parameter is fixed by it.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) overrides: Vec<(String, String)>,
+
+    /// Only this variant (repeatable).
+    #[arg(long = "variant", value_name = "NAME")]
+    pub(crate) variants: Vec<String>,
+}
+
+/// `sim`
+#[derive(Args, Debug)]
+pub(crate) struct SimArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Compute capability of the rule set; several, separated by commas, stand
+    /// side by side.
+    #[arg(long, default_value = "9.0", value_delimiter = ',', value_name = "CC")]
+    pub(crate) arch: Vec<String>,
+
+    /// Count every warp, also where that takes long.
+    #[arg(long)]
+    pub(crate) exact: bool,
+
+    /// One JSON object a run, one a line.
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+
+    /// One CSV row an access.
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+/// `warp`
+#[derive(Args, Debug)]
+pub(crate) struct WarpArgs {
+    /// Compute capability of the rule set.
+    #[arg(long, default_value = "9.0", value_name = "CC")]
+    pub(crate) arch: String,
+
+    /// The file of lines; `-` is standard input.
+    #[arg(default_value = "-", value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// `emit`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("form").required(true))]
+pub(crate) struct EmitArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// A complete CUDA C++ file that nvcc compiles.
+    #[arg(long, group = "form")]
+    pub(crate) cuda: bool,
+
+    /// PTX of exactly the scenario's accesses.
+    #[arg(long, group = "form")]
+    pub(crate) ptx: bool,
+
+    /// Write to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() && !value.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write KEY=VALUE, such as stride=4".to_owned()),
+    }
+}

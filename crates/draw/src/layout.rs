@@ -1,0 +1,109 @@
+//! What both forms of the picture need: lane lists in words, and which bytes
+//! of a sector are used.
+
+use simulator::{Explanation, LaneMask, RuleSet, Space, WarpAccess};
+
+/// `0–7, 12, 14`: the lanes of a mask, runs of three and more shortened.
+pub(crate) fn lane_list(mask: LaneMask) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let lanes: Vec<usize> = mask.lanes().collect();
+    let mut start = 0;
+    while start < lanes.len() {
+        let mut end = start;
+        while end + 1 < lanes.len() && lanes[end + 1] == lanes[end] + 1 {
+            end += 1;
+        }
+        if end - start >= 2 {
+            parts.push(format!("{}–{}", lanes[start], lanes[end]));
+        } else {
+            parts.extend(lanes[start..=end].iter().map(usize::to_string));
+        }
+        start = end + 1;
+    }
+    parts.join(", ")
+}
+
+/// `lane 4`, `lanes 0–7`.
+pub(crate) fn lanes_in_words(mask: LaneMask) -> String {
+    let plural = if mask.count() == 1 { "lane" } else { "lanes" };
+    format!("{plural} {}", lane_list(mask))
+}
+
+/// Bytes of each 4-byte word of a sector that the active lanes touch, in order
+/// of address; each 0..=4.
+pub(crate) fn words_used(access: &WarpAccess, sector: u64, sector_bytes: u64) -> Vec<u32> {
+    let mut used = vec![[false; 4]; sector_bytes.div_ceil(4) as usize];
+    for (_, address) in access.active() {
+        for byte in address..address.saturating_add(u64::from(access.width)) {
+            if let Some(offset) = byte.checked_sub(sector)
+                && let Some(word) = used.get_mut((offset / 4) as usize)
+            {
+                word[(offset % 4) as usize] = true;
+            }
+        }
+    }
+    used.iter().map(|word| word.iter().map(|&byte| u32::from(byte)).sum()).collect()
+}
+
+/// What the access is, in a few words: `ld, 4 B a lane, 32 of 32 lanes`.
+pub(crate) fn headline(access: &WarpAccess) -> String {
+    format!(
+        "{}, {} B a lane, {} of 32 lanes",
+        simulator::op_name(&access.op),
+        access.width,
+        access.mask.count()
+    )
+}
+
+/// The counts in one sentence, with the profiler's words.
+pub(crate) fn counted(rules: &RuleSet, explanation: &Explanation, space: Space) -> String {
+    let counts = &explanation.counts;
+    let plural = |n: u32, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    let mut parts = vec![plural(counts.requests, "request")];
+    let mut add = |value: Option<u32>, one: &str| {
+        if let Some(value) = value {
+            parts.push(plural(value, one));
+        }
+    };
+    add(counts.transactions, "transaction");
+    add(counts.sectors, "sector");
+    add(counts.tags, if space == Space::Shared { "tag" } else { "line" });
+    add(counts.tag_wavefronts, "tag wavefront");
+    add(counts.data_wavefronts, "data wavefront");
+    add(counts.bank_conflicts, "bank conflict");
+    let mut sentence = parts.join(", ");
+    if let Some(moved) = counts.moved_bytes {
+        sentence.push_str(&format!("; {} B used of {moved} B moved", counts.unique_bytes));
+    }
+    if let Some(efficiency) = counts.unique_efficiency() {
+        sentence.push_str(&format!(" ({:.0} %)", efficiency * 100.0));
+    }
+    if !counts.exact {
+        sentence.push_str(&format!("; not known to be exact on {}", rules.data().name));
+    }
+    sentence
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simulator::Op;
+
+    #[test]
+    fn lane_lists_shorten_runs() {
+        assert_eq!(lane_list(LaneMask(0)), "");
+        assert_eq!(lane_list(LaneMask(0b11)), "0, 1");
+        assert_eq!(lane_list(LaneMask(0b1011_0111)), "0–2, 4, 5, 7");
+        assert_eq!(lane_list(LaneMask::FULL), "0–31");
+        assert_eq!(lanes_in_words(LaneMask(1 << 9)), "lane 9");
+    }
+
+    #[test]
+    fn words_count_distinct_bytes() {
+        let mut access = WarpAccess::new(Op::LOAD, 2, [6; 32]);
+        access.addresses[1] = 4;
+        access.addresses[2] = 10;
+        assert_eq!(words_used(&access, 0, 32), [0, 4, 2, 0, 0, 0, 0, 0]);
+        assert_eq!(words_used(&access, 32, 32), [0; 8]);
+    }
+}

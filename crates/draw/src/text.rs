@@ -1,0 +1,267 @@
+//! The picture for a terminal, at most 80 columns wide.
+
+use crate::layout::{counted, headline, lanes_in_words, words_used};
+use crate::palette::paint;
+use anstyle::{Ansi256Color, AnsiColor, Color, Style};
+use simulator::{Explanation, RuleSet, Space, WARP_LANES, WarpAccess, WavefrontKind};
+use std::fmt::Write;
+
+/// Lanes side by side in one row of the lane table.
+const LANES_A_ROW: usize = 16;
+/// Bank rows drawn before the rest is summed up in one line.
+const BANK_ROWS: usize = 32;
+
+/// The access as text with ANSI styles: lanes with their sectors, sectors with
+/// their used words, banks and wavefronts.
+pub fn text(rules: &RuleSet, access: &WarpAccess) -> String {
+    let explanation = rules.explain(access);
+    let mut out = String::new();
+    let bold = Style::new().bold();
+    let data = rules.data();
+    let _ = writeln!(
+        out,
+        "{bold}{}{bold:#}   CC {} {} ({})",
+        headline(access),
+        data.archs.join("/"),
+        data.name,
+        data.evidence
+    );
+    let _ = writeln!(out, "{}", counted(rules, &explanation, access.op.space));
+    if access.mask.is_empty() {
+        out.push_str("\nNo lane is on: the instruction sends no request.\n");
+        return out;
+    }
+    match access.op.space {
+        Space::Shared => banks(&mut out, &explanation),
+        _ => {
+            lanes(&mut out, access, &explanation);
+            sectors(&mut out, rules, access, &explanation);
+            transactions(&mut out, &explanation);
+            tag_stage(&mut out, &explanation);
+            if explanation.counts.bank_conflicts.is_some_and(|conflicts| conflicts > 0) {
+                banks(&mut out, &explanation);
+            }
+        }
+    }
+    out
+}
+
+fn dim() -> Style {
+    Style::new().fg_color(Some(AnsiColor::BrightBlack.into()))
+}
+
+fn painted(index: usize) -> Style {
+    let paint = paint(index);
+    let ink = if paint.dark { AnsiColor::BrightWhite } else { AnsiColor::Black };
+    Style::new()
+        .bg_color(Some(Color::Ansi256(Ansi256Color(paint.ansi))))
+        .fg_color(Some(ink.into()))
+}
+
+/// The lanes in rows of 16, each with the number of its sector, in the colour
+/// of its line.
+fn lanes(out: &mut String, access: &WarpAccess, explanation: &Explanation) {
+    if explanation.sectors.is_empty() {
+        return;
+    }
+    let dim = dim();
+    for row in (0..WARP_LANES).step_by(LANES_A_ROW) {
+        let _ = write!(out, "\n  {dim}lane   {dim:#}");
+        for lane in row..row + LANES_A_ROW {
+            let _ = write!(out, "{dim}{lane:>4}{dim:#}");
+        }
+        out.push_str("\n  sector ");
+        for lane in row..row + LANES_A_ROW {
+            match explanation.lanes.iter().find(|used| usize::from(used.lane) == lane) {
+                Some(used) if access.mask.contains(lane) => {
+                    let style = painted(used.lines.first().copied().unwrap_or(0));
+                    let sector = used.sectors.first().map_or(String::new(), usize::to_string);
+                    let more = if used.sectors.len() > 1 { "+" } else { "" };
+                    let _ = write!(out, " {style}{:>3}{style:#}", format!("{sector}{more}"));
+                }
+                _ => {
+                    let _ = write!(out, " {dim}  ·{dim:#}");
+                }
+            }
+        }
+        out.push('\n');
+    }
+}
+
+/// Each line with its touched sectors, in order of address.
+fn sectors(out: &mut String, rules: &RuleSet, access: &WarpAccess, explanation: &Explanation) {
+    let Some(cache) = rules.data().cache else { return };
+    let dim = dim();
+    let mut lines: Vec<usize> = (0..explanation.lines.len()).collect();
+    lines.sort_by_key(|&line| explanation.lines[line].address);
+    out.push('\n');
+    for line in lines {
+        let used = &explanation.lines[line];
+        let style = painted(line);
+        let _ = write!(out, "  {style} line {:#014x} {style:#}", used.address);
+        if let Some(bank) = used.tag_bank {
+            let _ = write!(out, "  tag bank {bank}");
+        }
+        if !used.tag_wavefronts.is_empty() {
+            let waves: Vec<String> = used.tag_wavefronts.iter().map(usize::to_string).collect();
+            let _ = write!(out, ", tag wavefront {}", waves.join(" "));
+        }
+        out.push('\n');
+        let mut touched: Vec<usize> = (0..explanation.sectors.len())
+            .filter(|&sector| explanation.sectors[sector].line == line)
+            .collect();
+        touched.sort_by_key(|&sector| explanation.sectors[sector].address);
+        for sector in touched {
+            let used = &explanation.sectors[sector];
+            let bar: String = if access.op.space == Space::Local {
+                String::new()
+            } else {
+                words_used(access, used.address, u64::from(cache.sector_bytes))
+                    .into_iter()
+                    .map(|bytes| match bytes {
+                        0 => '·',
+                        4 => '█',
+                        _ => '▒',
+                    })
+                    .collect()
+            };
+            let _ = writeln!(
+                out,
+                "    sector {sector:>2}  +{:<4}{bar}  {:>2} of {} B used  {dim}{}{dim:#}",
+                used.address - explanation.lines[line].address,
+                used.bytes_used,
+                cache.sector_bytes,
+                lanes_in_words(used.lanes),
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "  {dim}each block of a sector is a word of 4 B: █ used, ▒ used in part, · not used{dim:#}"
+    );
+}
+
+fn transactions(out: &mut String, explanation: &Explanation) {
+    if explanation.transactions.is_empty() {
+        return;
+    }
+    let dim = dim();
+    out.push('\n');
+    for (index, used) in explanation.transactions.iter().enumerate() {
+        let style = painted(index);
+        let _ = writeln!(
+            out,
+            "  {style} {:>3} B at {:#014x} {style:#}  request {}  {dim}{}{dim:#}",
+            used.transaction.bytes,
+            used.transaction.address,
+            used.request,
+            lanes_in_words(used.lanes),
+        );
+    }
+}
+
+fn tag_stage(out: &mut String, explanation: &Explanation) {
+    if explanation.tag_wavefronts.len() < 2 {
+        return;
+    }
+    let dim = dim();
+    out.push_str("\n  tag stage: each wavefront looks up at most one line of each tag bank\n");
+    for (index, wavefront) in explanation.tag_wavefronts.iter().enumerate() {
+        let banks: Vec<String> = wavefront
+            .lines
+            .iter()
+            .filter_map(|&line| explanation.lines[line].tag_bank)
+            .map(|bank| bank.to_string())
+            .collect();
+        let _ = writeln!(
+            out,
+            "    wavefront {index:>2}  {} {} in bank {}  {dim}{}{dim:#}",
+            wavefront.lines.len(),
+            if wavefront.lines.len() == 1 { "line" } else { "lines" },
+            banks.join(" "),
+            lanes_in_words(wavefront.lanes),
+        );
+    }
+}
+
+/// One row a data wavefront, one column a bank, with the lane that is served.
+fn banks(out: &mut String, explanation: &Explanation) {
+    let Some(last) = explanation
+        .data_wavefronts
+        .iter()
+        .flat_map(|wavefront| &wavefront.words)
+        .map(|word| word.bank)
+        .max()
+    else {
+        return;
+    };
+    let count = (last as usize + 1).max(WARP_LANES);
+    let dim = dim();
+    let _ = write!(out, "\n  {dim}bank         ");
+    for bank in (0..count).step_by(4) {
+        let _ = write!(out, "{bank:<8}");
+    }
+    let _ = writeln!(out, "{dim:#}");
+    for (index, wavefront) in explanation.data_wavefronts.iter().enumerate() {
+        if index == BANK_ROWS {
+            let _ = writeln!(out, "  … and {} more", explanation.data_wavefronts.len() - BANK_ROWS);
+            break;
+        }
+        let _ = write!(out, "  wavefront {index:<3}");
+        let style = painted(wavefront.group);
+        for bank in 0..count {
+            let served = wavefront.words.iter().find(|word| word.bank as usize == bank);
+            let lane = served.and_then(|word| {
+                explanation
+                    .lanes
+                    .iter()
+                    .find(|lane| {
+                        wavefront.lanes.contains(usize::from(lane.lane))
+                            && lane.words.contains(word)
+                    })
+                    .map(|lane| lane.lane)
+            });
+            match lane {
+                Some(lane) => {
+                    let _ = write!(out, "{style}{lane:>2}{style:#}");
+                }
+                None => {
+                    let _ = write!(out, "{dim} ·{dim:#}");
+                }
+            }
+        }
+        match wavefront.kind {
+            WavefrontKind::Data => {}
+            WavefrontKind::Result => out.push_str(" result"),
+            WavefrontKind::Extra => out.push_str(" extra"),
+        }
+        out.push('\n');
+    }
+    let _ = writeln!(
+        out,
+        "  {dim}one row a data wavefront; a number is the first lane that its bank serves{dim:#}"
+    );
+    for group in &explanation.data_groups {
+        for conflict in group.conflicting_banks.iter().take(4) {
+            let words: Vec<String> = conflict
+                .words
+                .iter()
+                .take(4)
+                .map(|(word, lanes)| format!("{word:#x} ({})", lanes_in_words(*lanes)))
+                .collect();
+            let rest = conflict.words.len().saturating_sub(4);
+            let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+            let _ = writeln!(
+                out,
+                "  bank {} has {} words to give: {}{more}",
+                conflict.bank,
+                conflict.words.len(),
+                words.join(", "),
+            );
+        }
+        let rest = group.conflicting_banks.len().saturating_sub(4);
+        if rest > 0 {
+            let _ = writeln!(out, "  … and {rest} more banks in conflict");
+        }
+    }
+}
