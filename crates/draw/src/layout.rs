@@ -47,12 +47,7 @@ pub(crate) fn words_used(access: &WarpAccess, sector: u64, sector_bytes: u64) ->
 
 /// What the access is, in a few words: `ld, 4 B a lane, 32 of 32 lanes`.
 pub(crate) fn headline(access: &WarpAccess) -> String {
-    format!(
-        "{}, {} B a lane, {} of 32 lanes",
-        simulator::op_name(&access.op),
-        access.width,
-        access.mask.count()
-    )
+    format!("{}, {} B a lane, {} of 32 lanes", access.op.name(), access.width, access.mask.count())
 }
 
 /// The counts in one sentence, with the profiler's words.
@@ -76,7 +71,8 @@ pub(crate) fn counted(rules: &RuleSet, explanation: &Explanation, space: Space) 
         sentence.push_str(&format!("; {} B used of {moved} B moved", counts.unique_bytes));
     }
     if let Some(efficiency) = counts.unique_efficiency() {
-        sentence.push_str(&format!(" ({:.0} %)", efficiency * 100.0));
+        let percent = (efficiency * 1000.0).round() / 10.0;
+        sentence.push_str(&format!(" ({percent} %)"));
     }
     if !counts.exact {
         sentence.push_str(&format!("; not known to be exact on {}", rules.data().name));

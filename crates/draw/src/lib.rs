@@ -23,7 +23,7 @@
 //!
 //! let rules = RuleSet::for_arch("9.0").unwrap();
 //! let access = WarpAccess::new(Op::LOAD, 4, std::array::from_fn(|lane| lane as u64 * 8));
-//! let picture = coalescope_draw::svg(rules, &access, "A stride of two floats");
+//! let picture = coalescope_draw::svg(&rules, &access, "A stride of two floats");
 //! assert!(picture.starts_with("<svg"));
 //! ```
 

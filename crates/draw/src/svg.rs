@@ -2,7 +2,8 @@
 
 use crate::layout::{counted, headline, lane_list, lanes_in_words, words_used};
 use crate::palette::paint;
-use simulator::{Explanation, RuleSet, Space, WARP_LANES, WarpAccess, WavefrontKind};
+use simulator::explain::{Explanation, LaneUse, WavefrontKind};
+use simulator::{RuleSet, Space, WARP_LANES, WarpAccess};
 use std::fmt::Write;
 
 const WIDTH: f64 = 1000.0;
@@ -77,7 +78,16 @@ impl Canvas {
     }
 
     #[expect(clippy::too_many_arguments, reason = "one for each attribute of the element")]
-    fn text(&mut self, x: f64, y: f64, size: f64, weight: &str, anchor: &str, fill: &str, text: &str) {
+    fn text(
+        &mut self,
+        x: f64,
+        y: f64,
+        size: f64,
+        weight: &str,
+        anchor: &str,
+        fill: &str,
+        text: &str,
+    ) {
         let _ = writeln!(
             self.out,
             "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" font-weight=\"{weight}\" text-anchor=\"{anchor}\" fill=\"{fill}\">{}</text>",
@@ -104,7 +114,9 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             // XML 1.0 has no other control characters, escaped or not.
-            c if (c < ' ' && c != '\n' && c != '\t') || c == '\u{fffe}' || c == '\u{ffff}' => out.push('\u{fffd}'),
+            c if (c < ' ' && c != '\n' && c != '\t') || c == '\u{fffe}' || c == '\u{ffff}' => {
+                out.push('\u{fffd}')
+            }
             c => out.push(c),
         }
     }
@@ -131,20 +143,44 @@ fn lanes(body: &mut Canvas, access: &WarpAccess, explanation: &Explanation) {
             Some(used) => {
                 let index = color_of(access, explanation, used);
                 body.rect(x, LANE_TOP, pitch - 3.0, LANE_HEIGHT, paint(index).hex, INK);
-                body.text(lane_center(lane), LANE_TOP + 18.0, 13.0, "normal", "middle", ink_on(index), &lane.to_string());
+                body.text(
+                    lane_center(lane),
+                    LANE_TOP + 18.0,
+                    13.0,
+                    "normal",
+                    "middle",
+                    ink_on(index),
+                    &lane.to_string(),
+                );
             }
             None => {
                 body.rect(x, LANE_TOP, pitch - 3.0, LANE_HEIGHT, "#ffffff", FAINT);
-                body.text(lane_center(lane), LANE_TOP + 18.0, 13.0, "normal", "middle", FAINT, &lane.to_string());
+                body.text(
+                    lane_center(lane),
+                    LANE_TOP + 18.0,
+                    13.0,
+                    "normal",
+                    "middle",
+                    FAINT,
+                    &lane.to_string(),
+                );
             }
         }
     }
     if access.mask.is_empty() {
-        body.text(MARGIN, LANE_TOP + 50.0, 14.0, "normal", "start", INK, "No lane is on: the instruction sends no request.");
+        body.text(
+            MARGIN,
+            LANE_TOP + 50.0,
+            14.0,
+            "normal",
+            "start",
+            INK,
+            "No lane is on: the instruction sends no request.",
+        );
     }
 }
 
-fn color_of(access: &WarpAccess, explanation: &Explanation, used: &simulator::LaneUse) -> usize {
+fn color_of(access: &WarpAccess, explanation: &Explanation, used: &LaneUse) -> usize {
     if access.op.space == Space::Shared {
         return used.data_group.unwrap_or(0);
     }
@@ -159,7 +195,12 @@ fn color_of(access: &WarpAccess, explanation: &Explanation, used: &simulator::La
 
 /// The lines in order of address, four sectors each, filled as far as their
 /// bytes are used. Returns the y below them.
-fn lines(body: &mut Canvas, rules: &RuleSet, access: &WarpAccess, explanation: &Explanation) -> f64 {
+fn lines(
+    body: &mut Canvas,
+    rules: &RuleSet,
+    access: &WarpAccess,
+    explanation: &Explanation,
+) -> f64 {
     let Some(cache) = rules.data().cache.filter(|_| !explanation.lines.is_empty()) else {
         return LANE_TOP + LANE_HEIGHT + 20.0;
     };
@@ -182,18 +223,43 @@ fn lines(body: &mut Canvas, rules: &RuleSet, access: &WarpAccess, explanation: &
             let address = used.address + (index as u64) * u64::from(cache.sector_bytes);
             let left = x + cell * index as f64;
             body.rect(left, y, cell, CELL_HEIGHT, EMPTY, FAINT);
-            let Some(sector) = explanation.sectors.iter().find(|sector| sector.address == address) else {
+            let Some(sector) = explanation.sectors.iter().find(|sector| sector.address == address)
+            else {
                 continue;
             };
-            fill(body, access, sector.address, u64::from(cache.sector_bytes), (left, y, cell), paint(line).hex, sector.bytes_used);
+            fill(
+                body,
+                access,
+                sector.address,
+                u64::from(cache.sector_bytes),
+                (left, y, cell),
+                paint(line).hex,
+                sector.bytes_used,
+            );
             body.rect(left, y, cell, CELL_HEIGHT, "none", INK);
             let label = lane_list(sector.lanes);
             let size = if label.len() as f64 * 6.6 < cell - 4.0 { 12.0 } else { 9.0 };
-            let label = if label.len() as f64 * size * 0.55 < cell { label } else { format!("{}×", sector.lanes.count()) };
-            body.text(left + cell / 2.0, y + CELL_HEIGHT + 14.0, size, "normal", "middle", SOFT, &label);
+            let label = if label.len() as f64 * size * 0.55 < cell {
+                label
+            } else {
+                format!("{}×", sector.lanes.count())
+            };
+            body.text(
+                left + cell / 2.0,
+                y + CELL_HEIGHT + 14.0,
+                size,
+                "normal",
+                "middle",
+                SOFT,
+                &label,
+            );
             if arrows {
                 for lane in sector.lanes.lanes() {
-                    body.arrow((lane_center(lane), LANE_TOP + LANE_HEIGHT), (left + cell / 2.0, y), paint(line).hex);
+                    body.arrow(
+                        (lane_center(lane), LANE_TOP + LANE_HEIGHT),
+                        (left + cell / 2.0, y),
+                        paint(line).hex,
+                    );
                 }
             }
         }
@@ -206,9 +272,25 @@ fn lines(body: &mut Canvas, rules: &RuleSet, access: &WarpAccess, explanation: &
             about.push(format!("wavefront {}", waves.join(",")));
         }
         let middle = x + line_width / 2.0;
-        body.text(middle, y + CELL_HEIGHT + 30.0, 11.0, "normal", "middle", INK, &short_address(used.address, columns));
+        body.text(
+            middle,
+            y + CELL_HEIGHT + 30.0,
+            11.0,
+            "normal",
+            "middle",
+            INK,
+            &short_address(used.address, columns),
+        );
         let (separator, size) = if columns > 4 { (" · ", 9.0) } else { (" · ", 11.0) };
-        body.text(middle, y + CELL_HEIGHT + 44.0, size, "normal", "middle", SOFT, &about.join(separator));
+        body.text(
+            middle,
+            y + CELL_HEIGHT + 44.0,
+            size,
+            "normal",
+            "middle",
+            SOFT,
+            &about.join(separator),
+        );
     }
     let rows = order.len().div_ceil(columns);
     let bottom = top + rows as f64 * row_height;
@@ -222,12 +304,24 @@ fn lines(body: &mut Canvas, rules: &RuleSet, access: &WarpAccess, explanation: &
 
 /// In narrow columns only the end of an address, which is what differs.
 fn short_address(address: u64, columns: usize) -> String {
-    if columns <= 6 { format!("line {address:#x}") } else { format!("…{:06x}", address & 0xff_ffff) }
+    if columns <= 6 {
+        format!("line {address:#x}")
+    } else {
+        format!("…{:06x}", address & 0xff_ffff)
+    }
 }
 
 /// Fills the used words of a sector; of local memory, whose bytes are not at
 /// the lanes' own addresses, the used share.
-fn fill(body: &mut Canvas, access: &WarpAccess, address: u64, bytes: u64, (x, y, w): (f64, f64, f64), color: &str, used: u32) {
+fn fill(
+    body: &mut Canvas,
+    access: &WarpAccess,
+    address: u64,
+    bytes: u64,
+    (x, y, w): (f64, f64, f64),
+    color: &str,
+    used: u32,
+) {
     if access.op.space == Space::Local {
         body.rect(x, y, w * f64::from(used) / bytes as f64, CELL_HEIGHT, color, "none");
         return;
@@ -237,7 +331,14 @@ fn fill(body: &mut Canvas, access: &WarpAccess, address: u64, bytes: u64, (x, y,
     for (index, &bytes) in words.iter().enumerate() {
         if bytes > 0 {
             let height = CELL_HEIGHT * f64::from(bytes) / 4.0;
-            body.rect(x + word * index as f64 + 0.5, y + CELL_HEIGHT - height, word - 1.0, height, color, "none");
+            body.rect(
+                x + word * index as f64 + 0.5,
+                y + CELL_HEIGHT - height,
+                word - 1.0,
+                height,
+                color,
+                "none",
+            );
         }
     }
 }
@@ -260,13 +361,23 @@ fn transactions(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
         body.text(MARGIN + 270.0, y + 15.0, 12.0, "normal", "start", INK, &label);
         y += 25.0;
     }
-    body.text(MARGIN, y + 14.0, 12.0, "normal", "start", SOFT, "Each bar is a memory transaction, as long as it moves bytes.");
+    body.text(
+        MARGIN,
+        y + 14.0,
+        12.0,
+        "normal",
+        "start",
+        SOFT,
+        "Each bar is a memory transaction, as long as it moves bytes.",
+    );
     y + 20.0
 }
 
 /// Banks as columns, data wavefronts as rows. Returns the y below them.
 fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
-    let Some(last) = explanation.data_wavefronts.iter().flat_map(|w| &w.words).map(|word| word.bank).max() else {
+    let Some(last) =
+        explanation.data_wavefronts.iter().flat_map(|w| &w.words).map(|word| word.bank).max()
+    else {
         return top;
     };
     let count = (last as usize + 1).max(WARP_LANES);
@@ -275,7 +386,15 @@ fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
     let row = if explanation.data_wavefronts.len() > 16 { 16.0 } else { 22.0 };
     body.text(MARGIN, top, 12.0, "normal", "start", SOFT, "bank");
     for bank in 0..count {
-        body.text(left + pitch * (bank as f64 + 0.5), top, 11.0, "normal", "middle", SOFT, &bank.to_string());
+        body.text(
+            left + pitch * (bank as f64 + 0.5),
+            top,
+            11.0,
+            "normal",
+            "middle",
+            SOFT,
+            &bank.to_string(),
+        );
     }
     let mut y = top + 8.0;
     for (index, wavefront) in explanation.data_wavefronts.iter().enumerate() {
@@ -284,21 +403,41 @@ fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
             WavefrontKind::Result => " (result)",
             WavefrontKind::Extra => " (extra)",
         };
-        body.text(MARGIN, y + row * 0.7, 11.0, "normal", "start", INK, &format!("wavefront {index}{kind}"));
+        body.text(
+            MARGIN,
+            y + row * 0.7,
+            11.0,
+            "normal",
+            "start",
+            INK,
+            &format!("wavefront {index}{kind}"),
+        );
         for bank in 0..count {
             let x = left + pitch * bank as f64;
             body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, EMPTY, "none");
-            let Some(word) = wavefront.words.iter().find(|word| word.bank as usize == bank) else { continue };
+            let Some(word) = wavefront.words.iter().find(|word| word.bank as usize == bank) else {
+                continue;
+            };
             let served: Vec<u8> = explanation
                 .lanes
                 .iter()
-                .filter(|lane| wavefront.lanes.contains(usize::from(lane.lane)) && lane.words.contains(word))
+                .filter(|lane| {
+                    wavefront.lanes.contains(usize::from(lane.lane)) && lane.words.contains(word)
+                })
                 .map(|lane| lane.lane)
                 .collect();
             body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, paint(wavefront.group).hex, INK);
             if let Some(first) = served.first() {
                 let more = if served.len() > 1 { "+" } else { "" };
-                body.text(x + pitch / 2.0, y + row * 0.7, 11.0, "normal", "middle", ink_on(wavefront.group), &format!("{first}{more}"));
+                body.text(
+                    x + pitch / 2.0,
+                    y + row * 0.7,
+                    11.0,
+                    "normal",
+                    "middle",
+                    ink_on(wavefront.group),
+                    &format!("{first}{more}"),
+                );
             }
         }
         y += row;

@@ -3,7 +3,8 @@
 use crate::layout::{counted, headline, lanes_in_words, words_used};
 use crate::palette::paint;
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
-use simulator::{Explanation, RuleSet, Space, WARP_LANES, WarpAccess, WavefrontKind};
+use simulator::explain::{Explanation, WavefrontKind};
+use simulator::{RuleSet, Space, WARP_LANES, WarpAccess};
 use std::fmt::Write;
 
 /// Lanes side by side in one row of the lane table.
@@ -53,9 +54,7 @@ fn dim() -> Style {
 fn painted(index: usize) -> Style {
     let paint = paint(index);
     let ink = if paint.dark { AnsiColor::BrightWhite } else { AnsiColor::Black };
-    Style::new()
-        .bg_color(Some(Color::Ansi256(Ansi256Color(paint.ansi))))
-        .fg_color(Some(ink.into()))
+    Style::new().bg_color(Some(Color::Ansi256(Ansi256Color(paint.ansi)))).fg_color(Some(ink.into()))
 }
 
 /// The lanes in rows of 16, each with the number of its sector, in the colour
