@@ -2,15 +2,78 @@
 
 use crate::program::{Expr, Program, Scalar};
 use crate::source::{Sources, Span};
+use std::fmt;
 use std::sync::Arc;
 
 /// A parameter's value; typed by its size unless the file says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamValue {
-    /// `I32`, `U32`, `I64`, `U64` or `Bool`.
+    /// `I32`, `U32`, `I64`, `U64` or `Bool`; `F32` or `F64` for a parameter
+    /// that a kernel takes as a factor, which decides no address.
     pub ty: Scalar,
-    /// Value; the bits of a `U64` above `i64::MAX` are reinterpreted.
+    /// Value; the bits of a `U64` above `i64::MAX` are reinterpreted, and those
+    /// of `F32` and `F64` are the bits of the value as an `f64`.
     pub value: i64,
+}
+
+impl ParamValue {
+    /// An integer, as `int`, else `long long`, else `unsigned long long`:
+    /// the first that it fits in, if there is one.
+    pub fn of_integer(value: i128) -> Option<Self> {
+        [Scalar::I32, Scalar::I64, Scalar::U64].into_iter().find_map(|ty| Self::of_type(ty, value))
+    }
+
+    /// An integer as a value of the integer type `ty`, where it fits.
+    pub fn of_type(ty: Scalar, value: i128) -> Option<Self> {
+        let fits = match ty {
+            Scalar::Bool => (0..=1).contains(&value),
+            Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => false,
+            Scalar::U64 => u64::try_from(value).is_ok(),
+            _ => {
+                let bits = 8 * ty.bytes();
+                let (least, most) = if ty.is_signed() {
+                    (-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1)
+                } else {
+                    (0, (1_i128 << bits) - 1)
+                };
+                (least..=most).contains(&value)
+            }
+        };
+        // Values of `U64` above `i64::MAX` keep their bits.
+        fits.then_some(Self { ty, value: value as i64 })
+    }
+
+    /// A floating-point value; `ty` is `F32` or `F64`.
+    pub fn of_float(ty: Scalar, value: f64) -> Self {
+        let value = if ty == Scalar::F32 { f64::from(value as f32) } else { value };
+        Self { ty, value: value.to_bits() as i64 }
+    }
+
+    /// The integer, where it is one.
+    pub fn integer(self) -> Option<i128> {
+        match self.ty {
+            Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64 => None,
+            Scalar::U64 => Some(i128::from(self.value as u64)),
+            _ => Some(i128::from(self.value)),
+        }
+    }
+
+    /// The value as a floating-point number, where it is one.
+    pub fn float(self) -> Option<f64> {
+        self.ty.is_float().then(|| f64::from_bits(self.value as u64))
+    }
+}
+
+/// As a person writes it: `1024`, `true`, `0.5`.
+impl fmt::Display for ParamValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.ty, self.integer(), self.float()) {
+            (Scalar::Bool, ..) => write!(f, "{}", self.value != 0),
+            (_, Some(integer), _) => write!(f, "{integer}"),
+            (_, _, Some(float)) => write!(f, "{float:?}"),
+            _ => write!(f, "{}", self.value),
+        }
+    }
 }
 
 /// Grid, block and resources of a launch.
@@ -60,7 +123,7 @@ pub enum Contents {
     /// A function of the flat element index: [`crate::program::Builtin`] and
     /// locals don't occur; local 0 is `i`, of type `I64`.
     Computed(Arc<Expr>),
-    /// Read from a file, one value an element.
+    /// Read from a file: at least one value for each element, by flat index.
     Listed(Arc<[i64]>),
 }
 
