@@ -4,7 +4,7 @@ use crate::access::{OpKind, Space, WARP_LANES, WarpAccess};
 use crate::counts::{Counts, Transactions};
 use crate::rules::{Cache, RuleSet};
 use crate::stages::data::Passage;
-use crate::stages::{LaneSets, Lanes, atomic, request, shared};
+use crate::stages::{LaneSets, Lanes, atomic, request};
 
 impl RuleSet {
     /// Counts the work of one warp access.
@@ -65,9 +65,12 @@ impl RuleSet {
     }
 
     fn count_shared(&self, kind: OpKind, lanes: Lanes<'_>, bytes: Counts) -> Counts {
-        let passage = self.data().shared.as_ref().and_then(|shared| shared.pass(kind, lanes));
+        let Some(shared) = &self.data().shared else {
+            return Counts { requests: u32::from(!lanes.mask.is_empty()), ..bytes };
+        };
+        let passage = shared.pass(kind, lanes);
         Counts {
-            requests: shared::requests(lanes.mask),
+            requests: shared.requests(lanes).count(),
             data_wavefronts: passage.map(|passage| passage.total),
             bank_conflicts: passage.map(|passage| passage.conflicts),
             ..bytes

@@ -235,8 +235,11 @@ impl RuleSet {
     }
 
     fn explain_shared(&self, kind: OpKind, lanes: Lanes<'_>, explanation: &mut Explanation) {
-        explanation.requests = request::split(lanes, WARP_LANES as u32).as_slice().to_vec();
-        let Some(shared) = &self.data().shared else { return };
+        let Some(shared) = &self.data().shared else {
+            explanation.requests = request::split(lanes, WARP_LANES as u32).as_slice().to_vec();
+            return;
+        };
+        explanation.requests = shared.requests(lanes).as_slice().to_vec();
         if let Some(passage) = shared.pass(kind, lanes) {
             explain_data(shared.banks(), &passage, lanes, 1, explanation);
         }

@@ -269,6 +269,9 @@ pub struct SharedMemory {
     pub banks: u32,
     /// Bytes of a bank's word.
     pub bank_bytes: u32,
+    /// How an instruction is split into requests: not at all when left out.
+    #[serde(default = "whole_warp")]
+    pub request: LaneGroups,
     /// Lanes that pass together.
     pub group: LaneGroups,
     /// Widths it is stated for, in bytes a lane.
@@ -283,12 +286,13 @@ pub struct SharedMemory {
     /// when the choice does not matter.
     #[serde(default = "yes")]
     pub broadcast: bool,
-    /// Extra wavefronts of each lane group by width.
-    #[serde(default)]
-    pub extra: Vec<WidthBytes>,
     /// Loads whose lanes pass in other groups.
     #[serde(default)]
     pub load_groups: Vec<SharedLoadGroup>,
+}
+
+fn whole_warp() -> LaneGroups {
+    LaneGroups { lanes: WARP_LANES as u8, bytes: None }
 }
 
 fn one() -> u32 {
@@ -300,17 +304,18 @@ fn yes() -> bool {
 }
 
 /// A shared load whose lanes pass in groups of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedLoadGroup {
     /// Bytes a lane.
     pub width: u8,
     /// Lanes that pass together.
     pub lanes: u8,
-    /// Whether only when lanes 2i and 2i+1 of each pair have one address (or
-    /// one of them is off).
+    /// Whether only when the lanes of each pair have one address, or one of
+    /// them is off; for one of these distances in lane number (1: lanes 2i and
+    /// 2i + 1). Always when empty.
     #[serde(default)]
-    pub when_pairs_agree: bool,
+    pub when_pairs_agree: Vec<u8>,
 }
 
 /// A class of access whose counts are not known to be the device's own.
@@ -540,12 +545,20 @@ impl RuleData {
             require_power_of_two("shared.banks", shared.banks, 1)?;
             require_power_of_two("shared.bank_bytes", shared.bank_bytes, 1)?;
             require_power_of_two("shared.merged_rows", shared.merged_rows, 1)?;
+            groups("shared.request", shared.request)?;
             groups("shared.group", shared.group)?;
             if shared.banks > MAX_BANKS {
                 refuse("shared.banks", alloc::format!("{} is above {MAX_BANKS}", shared.banks))?;
             }
             for load in &shared.load_groups {
                 groups("shared.load_groups", LaneGroups { lanes: load.lanes, bytes: None })?;
+                for &distance in &load.when_pairs_agree {
+                    require_power_of_two(
+                        "shared.load_groups.when_pairs_agree",
+                        u32::from(distance),
+                        1,
+                    )?;
+                }
             }
         }
         for class in &self.inexact {

@@ -1,8 +1,8 @@
 //! Shared memory: one request, whose lanes pass the banks in groups.
 
 use super::data::{Banks, Passage};
-use super::{Lanes, request};
-use crate::access::{LaneMask, OpKind};
+use super::{LaneSets, Lanes, request};
+use crate::access::OpKind;
 use crate::rules::SharedMemory;
 
 impl SharedMemory {
@@ -15,12 +15,18 @@ impl SharedMemory {
         }
     }
 
+    /// The requests of an instruction.
+    pub(crate) fn requests(&self, lanes: Lanes<'_>) -> LaneSets {
+        request::split(lanes, self.request.lanes(lanes.width as u8))
+    }
+
     /// Lanes that pass together.
     pub(crate) fn group_lanes(&self, kind: OpKind, lanes: Lanes<'_>) -> u32 {
         let special = self.load_groups.iter().find(|special| {
             kind == OpKind::Load
                 && u32::from(special.width) == lanes.width
-                && (!special.when_pairs_agree || pairs_agree(lanes))
+                && (special.when_pairs_agree.is_empty()
+                    || special.when_pairs_agree.iter().any(|&d| pairs_agree(lanes, d.into())))
         });
         match special {
             Some(special) => u32::from(special.lanes),
@@ -36,8 +42,6 @@ impl SharedMemory {
         {
             return None;
         }
-        let extra = self.extra.iter().find(|extra| u32::from(extra.width) == lanes.width);
-        let extra = extra.map_or(0, |extra| extra.bytes);
         let mut passage = Passage::default();
         let size = self.group_lanes(kind, lanes);
         for &group in request::split(lanes, size).as_slice() {
@@ -45,17 +49,17 @@ impl SharedMemory {
             if !self.broadcast && !broadcast_is_settled(group, self.bank_bytes) {
                 return None;
             }
-            passage.push(group, self.banks().wavefronts(group) + extra, 1);
+            passage.push(group, self.banks().wavefronts(group), 1);
         }
         Some(passage)
     }
 }
 
-/// Lanes 2i and 2i+1 of every pair have one address, or at most one of them is
-/// on.
-fn pairs_agree(lanes: Lanes<'_>) -> bool {
+/// The lanes of every pair `distance` apart have one address, or at most one
+/// of them is on.
+fn pairs_agree(lanes: Lanes<'_>, distance: usize) -> bool {
     lanes.iter().all(|(lane, address)| {
-        let other = lane ^ 1;
+        let other = lane ^ distance;
         !lanes.mask.contains(other) || lanes.addresses[other] == address
     })
 }
@@ -64,9 +68,4 @@ fn pairs_agree(lanes: Lanes<'_>) -> bool {
 fn broadcast_is_settled(lanes: Lanes<'_>, bank_bytes: u32) -> bool {
     let words = lanes.distinct(bank_bytes.trailing_zeros());
     words <= 1 || words == lanes.mask.count()
-}
-
-/// All the lanes of a shared access are one request; nothing is split off.
-pub(crate) fn requests(mask: LaneMask) -> u32 {
-    u32::from(!mask.is_empty())
 }
