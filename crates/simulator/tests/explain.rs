@@ -75,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn explanation_agrees_on_hopper(access in common::any_access(&RuleSet::for_arch("9.0").unwrap())) {
+    fn explanation_agrees_on_hopper(access in common::any_access_of(&RuleSet::for_arch("9.0").unwrap(), |_, _| true)) {
         agrees(&RuleSet::for_arch("9.0").unwrap(), &access)?;
     }
 
@@ -83,7 +83,7 @@ proptest! {
     fn explanation_agrees_everywhere(
         (rules, access) in prop::sample::select(RuleSet::shipped().collect::<Vec<_>>())
             .prop_flat_map(|rules| {
-                let access = common::any_access(&rules);
+                let access = common::any_access_of(&rules, |_, _| true);
                 (Just(rules), access)
             })
     ) {

@@ -5,11 +5,17 @@ use proptest::prelude::*;
 
 /// Any access that `rules` executes: every operation and width, addresses that
 /// are contiguous, strided, permuted, clustered or spread over gigabytes.
-pub(crate) fn any_access(rules: &RuleSet) -> impl Strategy<Value = WarpAccess> + use<> {
+///
+/// Only of the operations and widths that `wanted` says.
+pub(crate) fn any_access_of(
+    rules: &RuleSet,
+    wanted: fn(&Op, u8) -> bool,
+) -> impl Strategy<Value = WarpAccess> + use<> {
     let kinds: Vec<(Op, u8)> = Op::names()
         .map(|name| Op::parse(name, None, None, 4).unwrap())
         .filter(|op| op.kind != OpKind::AsyncCopy || rules.data().async_copy)
         .flat_map(|op| rules.widths(&op).map(move |width| (op, width)).collect::<Vec<_>>())
+        .filter(|(op, width)| wanted(op, *width))
         .collect();
     (prop::sample::select(kinds), any_mask(), any_addresses()).prop_map(
         |((op, width), mask, addresses)| {
