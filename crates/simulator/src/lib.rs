@@ -57,6 +57,7 @@ pub mod explain;
 mod op_name;
 pub mod rules;
 mod stages;
+pub mod totals;
 
 pub use access::{
     Addr, AtomicOp, CacheOp, Lane, LaneMask, Op, OpKind, Space, ValueKind, WARP_LANES, WarpAccess,
@@ -66,3 +67,4 @@ pub use counts::{Counts, Transaction, Transactions};
 pub use explain::Explanation;
 pub use op_name::OpNameError;
 pub use rules::{Evidence, RuleError, RuleSet};
+pub use totals::{Field, Totals};
