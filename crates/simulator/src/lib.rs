@@ -50,6 +50,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod access;
+pub mod affine;
 mod check;
 mod count;
 pub mod counts;
@@ -62,6 +63,7 @@ pub mod totals;
 pub use access::{
     Addr, AtomicOp, CacheOp, Lane, LaneMask, Op, OpKind, Space, ValueKind, WARP_LANES, WarpAccess,
 };
+pub use affine::{AffineAccess, AffineCounts, AffineError, AffineTerm, Stages};
 pub use check::{AccessError, LOCAL_BYTES};
 pub use counts::{Counts, Transaction, Transactions};
 pub use explain::Explanation;
