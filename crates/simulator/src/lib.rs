@@ -51,6 +51,8 @@ extern crate std;
 
 pub mod access;
 pub mod affine;
+#[cfg(feature = "batch")]
+pub mod batch;
 mod check;
 mod count;
 pub mod counts;
@@ -64,6 +66,8 @@ pub use access::{
     Addr, AtomicOp, CacheOp, Lane, LaneMask, Op, OpKind, Space, ValueKind, WARP_LANES, WarpAccess,
 };
 pub use affine::{AffineAccess, AffineCounts, AffineError, AffineTerm, Stages};
+#[cfg(feature = "batch")]
+pub use batch::{BatchCounts, BatchError};
 pub use check::{AccessError, LOCAL_BYTES};
 pub use counts::{Counts, Transaction, Transactions};
 pub use explain::Explanation;
