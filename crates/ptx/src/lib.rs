@@ -1,5 +1,6 @@
 //! PTX and CUDA C++ text of a scenario's run.
 
+pub mod cuda;
 pub mod emitted;
 mod fold;
 mod lower;

@@ -116,7 +116,7 @@ fn heading(run: &Run, purpose: Purpose) -> Vec<String> {
     }];
     if !run.params.is_empty() {
         let params: Vec<String> =
-            run.params.iter().map(|(name, value)| format!("{name} = {}", value.value)).collect();
+            run.params.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         lines.push(params.join(", "));
     }
     let [x, y, z] = run.launch.grid;
