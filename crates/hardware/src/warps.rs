@@ -1,0 +1,4 @@
+//! One warp, one memory instruction, counted on the device.
+
+pub mod kernel;
+pub mod placement;
