@@ -304,6 +304,34 @@ fn vector_name(element: Scalar, count: u8) -> String {
     format!("{stem}{count}")
 }
 
+/// Names that suggestions draw on.
+pub(crate) const COMMON_NAMES: &[&str] = &[
+    "bool",
+    "char",
+    "short",
+    "int",
+    "unsigned",
+    "long long",
+    "unsigned long long",
+    "size_t",
+    "half",
+    "float",
+    "double",
+    "uchar4",
+    "short2",
+    "int2",
+    "int3",
+    "int4",
+    "uint2",
+    "uint4",
+    "longlong2",
+    "float2",
+    "float3",
+    "float4",
+    "double2",
+    "double4",
+];
+
 /// The type that one word names: a keyword, a fixed-width or vector type of
 /// CUDA or a type of its headers (`uint`, `half`, `dim3`).
 pub(crate) fn type_of_word(word: &str) -> Option<Type> {

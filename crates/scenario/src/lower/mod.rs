@@ -1,11 +1,37 @@
 //! From CUDA C, as tree-sitter parses it, to the typed program.
 
+mod access;
+mod builtins;
+mod context;
+mod convert;
+mod decl;
+mod entry;
+mod expr;
+mod finish;
+mod fold;
+mod functions;
+mod items;
+mod labels;
+mod literal;
+mod macros;
+mod parse;
+mod place;
+mod stmt;
+mod suggest;
+mod tokens;
+mod value;
+
+use self::context::{Binding, Lowered, Lowerer};
+use self::items::Items;
+use self::parse::{Shape, Unit};
+use self::value::Value;
 use crate::diagnostic::{Diagnostic, Kind};
-use crate::program::{Expr, Program};
+use crate::program::{Expr, Program, Scalar, ValueType};
 use crate::run::{Buffer, KernelText, Launch, ParamValue};
 use crate::source::{SourceId, Sources, Span};
-use crate::types::{StructTable, Type};
+use crate::types::{self, StructTable, Type};
 use std::sync::Arc;
+use tree_sitter::Node;
 
 /// A piece of C text and where it stands in a source, so that errors point
 /// into the file the user edits even where the text is a TOML string with
@@ -78,7 +104,8 @@ pub enum Entry {
 /// The kernel code of a scenario, parsed.
 #[derive(Clone, Debug)]
 pub struct Parsed {
-    code: Code,
+    shape: Shape,
+    unit: Arc<Unit>,
 }
 
 impl Parsed {
@@ -86,7 +113,8 @@ impl Parsed {
     /// file. Syntax errors are reported by [`Parsed::kernel`], where they
     /// concern the entry or what it calls.
     pub fn new(code: Code) -> Self {
-        Self { code }
+        let shape = shape_of(&code);
+        Self { shape, unit: Arc::new(Unit::new(&code, shape, &[])) }
     }
 
     /// The typed program of `entry` for one run, and its text.
@@ -99,9 +127,27 @@ impl Parsed {
         env: &Environment<'_>,
         sources: &Sources,
     ) -> Result<(Program, KernelText), Vec<Diagnostic>> {
-        let _ = (entry, env, sources);
-        Err(vec![pending(&self.code)])
+        let _ = sources;
+        // Parameters that a #define or #if names change the text.
+        let again = env.params.iter().any(|(name, _)| self.unit.macro_names.contains(name));
+        let unit;
+        let unit = if again {
+            unit = Unit::new(&self.unit.code, self.shape, env.params);
+            &unit
+        } else {
+            &*self.unit
+        };
+        entry::kernel(unit, self.shape, entry, env)
     }
+}
+
+/// Whether a text is statements or contains whole functions.
+fn shape_of(code: &Code) -> Shape {
+    let whole = tokens::tokenize(&code.text).lines.iter().any(|line| match line {
+        tokens::Line::Text(tokens) => tokens.iter().any(|token| token.is("__global__")),
+        tokens::Line::Directive(_) => false,
+    });
+    if whole { Shape::File } else { Shape::Body }
 }
 
 /// The value of a C integer constant expression over parameters, as quoted
@@ -110,8 +156,19 @@ impl Parsed {
 /// # Errors
 /// Syntax, unknown names, anything but integers, overflow, division by zero.
 pub fn constant(code: &Code, env: &Environment<'_>) -> Result<ParamValue, Diagnostic> {
-    let _ = env;
-    Err(pending(code))
+    expression(code, env, |lowerer, node| {
+        let value = lowerer.expr(node)?;
+        let expr = match value.as_int() {
+            Some(expr) => expr.clone(),
+            None => lowerer.integer(value, node)?,
+        };
+        match fold::as_const(&expr) {
+            Some(value) => {
+                Ok(ParamValue { ty: convert::param_type(fold::scalar_of(&expr)), value })
+            }
+            None => Err(lowerer.not_constant(node, &expr, "this")),
+        }
+    })
 }
 
 /// The expression of a buffer's `init`, over local 0 = `i`, the flat element
@@ -120,8 +177,79 @@ pub fn constant(code: &Code, env: &Environment<'_>) -> Result<ParamValue, Diagno
 /// # Errors
 /// Syntax, unknown names, anything but integers.
 pub fn init_expression(code: &Code, env: &Environment<'_>) -> Result<Expr, Diagnostic> {
-    let _ = env;
-    Err(pending(code))
+    expression(code, env, |lowerer, node| {
+        let local = lowerer.local("i", ValueType::Int(Scalar::I64));
+        let index = lowerer.read(local, code.span(0, code.text.len()));
+        lowerer.bind("i", Binding::Value(Value::int(index)));
+        let value = lowerer.expr(node)?;
+        match value.as_int() {
+            Some(expr) => {
+                let expr = expr.clone();
+                // Constant parts that have no value are errors wherever they
+                // stand.
+                let mut error = None;
+                fold::visit(&expr, &mut |part| {
+                    error = expr::constant_error(part).or(error.take());
+                });
+                match error {
+                    Some(error) => Err(lowerer.fail(error)),
+                    None => Ok(expr),
+                }
+            }
+            None => lowerer.integer(value, node),
+        }
+    })
+}
+
+/// Lowers a text that is one expression.
+fn expression<T>(
+    code: &Code,
+    env: &Environment<'_>,
+    lower: impl for<'u> FnOnce(&mut Lowerer<'u>, Node<'u>) -> Lowered<T>,
+) -> Result<T, Diagnostic> {
+    let unit = Unit::new(code, Shape::Expression, &[]);
+    let mut lowerer = Lowerer::new(&unit, env, Items::default());
+    lowerer.bind_params();
+    let node = single_statement(&unit)
+        .filter(|statement| statement.kind() == "return_statement")
+        .and_then(|statement| statement.named_child(0));
+    let result = match node {
+        Some(node) => lower(&mut lowerer, node),
+        None if code.text.trim().is_empty() => {
+            return Err(Diagnostic::new(
+                Kind::Syntax,
+                code.span(0, code.text.len()),
+                "an expression is missing",
+                "write a number, or an expression of parameters such as \"n / 32\"",
+            ));
+        }
+        None => Err(lowerer.syntax_errors(unit.tree.root_node())),
+    };
+    let statements = !lowerer.block.is_empty();
+    match result {
+        Ok(value) if lowerer.errors.is_empty() && !statements => Ok(value),
+        _ => Err(lowerer.errors.into_iter().next().unwrap_or_else(|| {
+            Diagnostic::new(
+                Kind::Type,
+                code.span(0, code.text.len()),
+                "this expression must have no side effects",
+                "use the arithmetic operators on numbers and parameters",
+            )
+        })),
+    }
+}
+
+/// The one statement of a text that was parsed as a body, if there are no
+/// syntax errors.
+fn single_statement(unit: &Unit) -> Option<Node<'_>> {
+    let root = unit.tree.root_node();
+    let body = root.named_child(0)?.child_by_field_name("body")?;
+    let mut cursor = body.walk();
+    let mut statements = body.named_children(&mut cursor);
+    let first = statements.next()?;
+    // An empty statement may follow from the semicolon added behind the text.
+    let only = statements.all(|rest| rest.named_child_count() == 0);
+    (only && !root.has_error() && root.named_child_count() == 1).then_some(first)
 }
 
 /// Name and type of a field as C declares it: `float x[32]`.
@@ -130,21 +258,49 @@ pub(crate) fn field(
     structs: &StructTable,
     params: &[(String, ParamValue)],
 ) -> Result<(String, Type), Diagnostic> {
-    let _ = (structs, params);
-    Err(pending(code))
+    let env = Environment::outside_kernels(params, structs);
+    let unit = Unit::new(code, Shape::Declaration, &[]);
+    let mut lowerer = Lowerer::new(&unit, &env, Items::default());
+    lowerer.bind_params();
+    let declaration = single_statement(&unit).filter(|node| node.kind() == "declaration");
+    let result = match declaration {
+        Some(node) => lowerer.field_type(node),
+        None => Err(lowerer.syntax_errors(unit.tree.root_node())),
+    };
+    match result {
+        Ok((name, ty)) if lowerer.errors.is_empty() => Ok((name, ty)),
+        _ => Err(lowerer.errors.into_iter().next().unwrap_or_else(|| {
+            Diagnostic::new(
+                Kind::Syntax,
+                code.span(0, code.text.len()),
+                "this is no field",
+                "write a type and a name: \"float x\"",
+            )
+        })),
+    }
 }
 
 /// A type without array lengths.
 pub(crate) fn type_name(code: &Code, structs: &StructTable) -> Result<Type, Diagnostic> {
-    let _ = structs;
-    Err(pending(code))
-}
-
-fn pending(code: &Code) -> Diagnostic {
-    Diagnostic::new(
-        Kind::NotModelled,
-        code.span(0, code.text.len()),
-        "not modelled: lowering is under way",
-        "wait for it",
-    )
+    let words: Vec<&str> = code.text.split_whitespace().collect();
+    if let Some(ty) = types::type_of_words(&words).filter(|ty| *ty != Type::Void) {
+        return Ok(ty);
+    }
+    let name = words.join(" ");
+    if let Some(id) = structs.by_name(&name) {
+        return Ok(Type::Struct(id));
+    }
+    let names = structs
+        .structs
+        .iter()
+        .map(|layout| layout.name.as_str())
+        .chain(types::COMMON_NAMES.iter().copied());
+    let help = match suggest::nearest(&name, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            "use a type of CUDA such as float, int, float4, or a [struct] of the file".to_owned()
+        }
+    };
+    let span = code.span(0, code.text.len());
+    Err(Diagnostic::new(Kind::UnknownName, span, format!("unknown type `{name}`"), help))
 }

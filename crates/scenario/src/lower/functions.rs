@@ -1,0 +1,767 @@
+//! Calls of the file's own functions, inlined; templates.
+
+use super::context::{Binding, Breaks, Failed, Lowered, Lowerer, Returns};
+use super::decl::{Declared, Named, Specifiers, is_fixed, qualify};
+use super::items::{self, Function};
+use super::parse::Unit;
+use super::value::{Place, Value};
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::program::StmtKind;
+use crate::types::Type;
+use std::collections::HashSet;
+use tree_sitter::Node;
+
+/// Calls inside calls.
+const MAX_CALLS: usize = 32;
+
+/// An argument of a template.
+#[derive(Clone, Debug)]
+pub(crate) enum TemplateArgument {
+    Type(Type),
+    Value(Value),
+}
+
+/// A parameter of a function, with its argument evaluated.
+enum Argument {
+    Value(Value),
+    Place(Place),
+    /// Left out: the parameter's default stands.
+    Default,
+}
+
+impl<'a> Lowerer<'a> {
+    /// Inlines a call of a function of the file.
+    pub(crate) fn call_function(
+        &mut self,
+        functions: &[Function<'a>],
+        name: Node<'a>,
+        template: Option<Node<'a>>,
+        arguments: &[Node<'a>],
+        wanted: bool,
+        node: Node<'a>,
+    ) -> Lowered<Value> {
+        let callable: Vec<_> = functions.iter().filter(|function| !function.global).collect();
+        if callable.is_empty() {
+            return Err(self.type_error(
+                name,
+                format!("`{}` is a kernel, which a kernel cannot call", self.text(name)),
+                "make what both need a __device__ function",
+            ));
+        }
+        let function = self.overload(&callable, name, arguments, node)?;
+        if self.calls.contains(&function.node.start_byte()) {
+            return Err(self.not_modelled(node, "recursion", "write it as a loop"));
+        }
+        if self.calls.len() >= MAX_CALLS {
+            let span = self.span(node);
+            return Err(self.fail(Diagnostic::new(
+                Kind::Limit,
+                span,
+                format!("calls nested more than {MAX_CALLS} deep"),
+                "call fewer functions from functions",
+            )));
+        }
+        let Some(body) = function.node.child_by_field_name("body") else { return Err(Failed) };
+        if function.node.has_error() {
+            return Err(self.syntax_errors(function.node));
+        }
+        let parameters = parameters(function.declarator);
+        let evaluated = self.arguments(&parameters, arguments)?;
+        let explicit = self.template_arguments(template)?;
+        let bound = self.deduce(&function, &parameters, &evaluated, explicit, node)?;
+        let instance = format!("{}<{}", self.instance, self.instance_name("", &bound));
+
+        // From here on the names are those of the function.
+        let caller = Caller {
+            scopes: self.scopes.split_off(1),
+            returns: std::mem::replace(&mut self.returns, Returns::Kernel),
+            breaks: std::mem::replace(&mut self.breaks, Breaks::Nothing),
+            assigned: std::mem::replace(&mut self.assigned, assigned_names(self.unit, body)),
+            instance: std::mem::replace(&mut self.instance, instance),
+        };
+        self.calls.push(function.node.start_byte());
+        self.lowered.push(self.unit.range(function.node));
+        self.scopes.push(Default::default());
+        let result = self.inlined(&function, body, &parameters, arguments, evaluated, bound, node);
+        self.calls.pop();
+        self.scopes.truncate(1);
+        self.scopes.extend(caller.scopes);
+        self.returns = caller.returns;
+        self.breaks = caller.breaks;
+        self.assigned = caller.assigned;
+        self.instance = caller.instance;
+        let _ = wanted;
+        result
+    }
+
+    /// The function of a set that takes these arguments.
+    fn overload(
+        &mut self,
+        functions: &[&Function<'a>],
+        name: Node<'a>,
+        arguments: &[Node<'a>],
+        node: Node<'a>,
+    ) -> Lowered<Function<'a>> {
+        let count = arguments.len();
+        let fitting: Vec<_> = functions
+            .iter()
+            .filter(|function| {
+                let parameters = parameters(function.declarator);
+                let needed = parameters
+                    .iter()
+                    .filter(|parameter| parameter.kind() == "parameter_declaration")
+                    .count();
+                (needed..=parameters.len()).contains(&count)
+            })
+            .collect();
+        match fitting.as_slice() {
+            [] => {
+                let takes = parameters(functions[0].declarator).len();
+                let place = self.span(functions[0].declarator);
+                let span = self.span(node);
+                Err(self.fail(
+                    Diagnostic::new(
+                        Kind::Type,
+                        span,
+                        format!("`{}` takes {takes} arguments, not {count}", self.text(name)),
+                        "give it as many as it has parameters",
+                    )
+                    .also(place, "defined here"),
+                ))
+            }
+            [function] => Ok((***function).clone()),
+            several => {
+                // The first whose parameters have the arguments' types exactly,
+                // functions before templates.
+                let mut types = Vec::with_capacity(count);
+                for argument in arguments {
+                    let ty = self.unevaluated(|this| this.expr(*argument))?.ty;
+                    types.push(ty);
+                }
+                let mut best = None;
+                for function in several.iter().filter(|function| function.template.is_none()) {
+                    let mut exact = true;
+                    for (parameter, ty) in parameters(function.declarator).iter().zip(&types) {
+                        let declared =
+                            self.at_file_scope(|this| this.parameter_type(*parameter))?.0;
+                        exact &= declared.ty == *ty;
+                    }
+                    if exact {
+                        best = Some(function);
+                        break;
+                    }
+                }
+                let chosen = best
+                    .or_else(|| several.iter().find(|function| function.template.is_some()))
+                    .unwrap_or(&several[0]);
+                Ok((***chosen).clone())
+            }
+        }
+    }
+
+    /// Evaluates arguments in order; those of references as places.
+    fn arguments(
+        &mut self,
+        parameters: &[Node<'a>],
+        arguments: &[Node<'a>],
+    ) -> Lowered<Vec<Argument>> {
+        let mut evaluated: Vec<Argument> = Vec::with_capacity(parameters.len());
+        for (index, parameter) in parameters.iter().enumerate() {
+            let mark = self.block.len();
+            let new = match arguments.get(index) {
+                None => Argument::Default,
+                Some(argument) if is_reference(*parameter) => {
+                    Argument::Place(self.place(*argument)?)
+                }
+                Some(argument) => Argument::Value(self.expr(*argument)?),
+            };
+            for earlier in &mut evaluated {
+                match earlier {
+                    Argument::Value(value) => self.keep_value(mark, value),
+                    Argument::Place(place) => self.keep_place(mark, place),
+                    Argument::Default => {}
+                }
+            }
+            evaluated.push(new);
+        }
+        Ok(evaluated)
+    }
+
+    /// Lowers a function's body in the scope that is current.
+    #[allow(clippy::too_many_arguments)] // the parts of one call
+    fn inlined(
+        &mut self,
+        function: &Function<'a>,
+        body: Node<'a>,
+        parameters: &[Node<'a>],
+        nodes: &[Node<'a>],
+        evaluated: Vec<Argument>,
+        bound: Vec<TemplateArgument>,
+        node: Node<'a>,
+    ) -> Lowered<Value> {
+        self.bind_template(node, function.template, bound)?;
+        for (index, (parameter, argument)) in parameters.iter().zip(evaluated).enumerate() {
+            let place = nodes.get(index).copied().unwrap_or(node);
+            self.bind_parameter(*parameter, argument, place)?;
+        }
+        let ty = self.return_type(function)?;
+        let returns = return_statements(body);
+        let last = body
+            .named_child_count()
+            .checked_sub(1)
+            .and_then(|last| body.named_child(u32::try_from(last).ok()?));
+        let span = self.span(node);
+        let tail = match returns.as_slice() {
+            [] => true,
+            [only] => last.is_some_and(|last| last.id() == only.id()),
+            _ => false,
+        };
+        if tail {
+            let ty = ty.unwrap_or(Type::Void);
+            let auto = ty == Type::Void && self.returns_auto(function);
+            self.returns = Returns::Tail(if auto { None } else { Some(ty.clone()) }, None);
+            self.block_statement(body);
+            return match std::mem::replace(&mut self.returns, Returns::Kernel) {
+                Returns::Tail(_, Some(value)) => Ok(value),
+                _ if ty == Type::Void => Ok(Value::void()),
+                _ if returns.is_empty() => Err(self.type_error(
+                    body,
+                    format!("`{}` returns no value", function.name),
+                    "add a return statement",
+                )),
+                // The error in the return statement is recorded.
+                _ => Err(Failed),
+            };
+        }
+        let Some(ty) = ty else {
+            return Err(self.not_modelled(
+                function.declarator,
+                "`auto` functions with several return statements",
+                "write the type that it returns",
+            ));
+        };
+        let place = if ty == Type::Void {
+            None
+        } else {
+            let name = function.name.to_owned();
+            Some(Place::Register(self.new_register(node, &name, &ty, Default::default())?))
+        };
+        self.returns = Returns::Call(place.clone());
+        let (block, ()) = self.in_block(|this| this.block_statement(body));
+        self.emit(StmtKind::Call { body: block }, span);
+        match place {
+            Some(place) => self.load(place, node),
+            None => Ok(Value::void()),
+        }
+    }
+
+    /// The type that a function returns; `None` for `auto`.
+    fn return_type(&mut self, function: &Function<'a>) -> Lowered<Option<Type>> {
+        let specifiers = self.specifiers(function.node)?;
+        let Named::Type(mut ty) = specifiers.ty else { return Ok(None) };
+        let mut declarator = function.node.child_by_field_name("declarator");
+        while let Some(node) = declarator.filter(|node| node.id() != function.declarator.id()) {
+            match node.kind() {
+                "pointer_declarator" => ty = Type::Pointer(Box::new(ty)),
+                "reference_declarator" => {
+                    return Err(self.not_modelled(
+                        function.declarator,
+                        "functions that return references",
+                        "return a pointer, or write the element's name",
+                    ));
+                }
+                _ => {}
+            }
+            declarator = items::inner_declarator(node);
+        }
+        Ok(Some(ty))
+    }
+
+    fn returns_auto(&mut self, function: &Function<'a>) -> bool {
+        function.node.child_by_field_name("type").is_some_and(|ty| {
+            self.text(ty).starts_with("auto") || self.text(ty).starts_with("decltype")
+        })
+    }
+
+    /// Type and specifiers of a parameter.
+    pub(crate) fn parameter_type(
+        &mut self,
+        parameter: Node<'a>,
+    ) -> Lowered<(Declared<'a>, Specifiers)> {
+        let specifiers = self.specifiers(parameter)?;
+        let base = match &specifiers.ty {
+            Named::Type(ty) => ty.clone(),
+            Named::ThreadBlock => Type::Void,
+            Named::Auto => {
+                return Err(self.not_modelled(
+                    parameter,
+                    "`auto` parameters",
+                    "write the type, or a template",
+                ));
+            }
+        };
+        let mut declared = match parameter.child_by_field_name("declarator") {
+            Some(declarator) => self.declarator(declarator, base)?,
+            None => Declared {
+                name: None,
+                ty: base,
+                reference: false,
+                unsized_array: false,
+                read_only: false,
+                pointee: Default::default(),
+            },
+        };
+        // An array parameter is a pointer.
+        if let (Type::Array { element, .. }, false) = (&declared.ty, declared.reference) {
+            declared.ty = Type::Pointer(element.clone());
+        }
+        qualify(&mut declared, &specifiers);
+        Ok((declared, specifiers))
+    }
+
+    fn bind_parameter(
+        &mut self,
+        parameter: Node<'a>,
+        argument: Argument,
+        node: Node<'a>,
+    ) -> Lowered<()> {
+        let (declared, specifiers) = self.parameter_type(parameter)?;
+        let Some(name) = declared.name else { return Ok(()) };
+        let text = self.text(name);
+        if specifiers.ty == Named::ThreadBlock {
+            self.bind(text, Binding::ThreadBlock);
+            return Ok(());
+        }
+        let value = match argument {
+            Argument::Place(place) => {
+                let binding = self.bind_reference(place, &declared, node)?;
+                self.bind(text, binding);
+                return Ok(());
+            }
+            Argument::Value(value) => self.convert(value, &declared.ty, node)?,
+            Argument::Default => {
+                let Some(default) = parameter.child_by_field_name("default_value") else {
+                    return Err(Failed);
+                };
+                self.at_file_scope(|this| this.initial_value(default, &declared.ty))?
+            }
+        };
+        // A parameter that keeps its value needs no variable.
+        let mut fixed = value.clone();
+        let stable = super::context::value_exprs(&mut fixed).iter().all(|expr| is_fixed(expr));
+        let qualified = matches!(declared.ty, Type::Pointer(_));
+        if stable && !self.assigned.contains(text) {
+            let mut value = value;
+            if qualified {
+                for leaf in &mut value.leaves {
+                    if let super::value::Leaf::Pointer(pointer) = leaf {
+                        pointer.qualifiers = pointer.qualifiers.and(declared.pointee);
+                    }
+                }
+            }
+            self.bind(text, Binding::Value(value));
+            return Ok(());
+        }
+        self.declare_variable(name, declared, Some(value), &Specifiers::default())
+    }
+
+    fn bind_reference(
+        &mut self,
+        place: Place,
+        declared: &Declared<'a>,
+        node: Node<'a>,
+    ) -> Lowered<Binding> {
+        let found = self.place_type(&place);
+        if let Some(found) = &found
+            && *found != declared.ty
+        {
+            if declared.pointee.read_only {
+                let value = self.load(place, node)?;
+                let value = self.convert(value, &declared.ty, node)?;
+                return Ok(Binding::Value(self.held(value, "copy")));
+            }
+            let (ours, theirs) = (self.structs.name_of(&declared.ty), self.structs.name_of(found));
+            return Err(self.type_error(
+                node,
+                format!("a reference to `{ours}` cannot refer to a `{theirs}`"),
+                format!("declare it as `{theirs}&`"),
+            ));
+        }
+        self.refer(place, declared.pointee).map(Binding::Place)
+    }
+
+    // Templates
+
+    /// The arguments in `<…>`.
+    pub(crate) fn template_arguments(
+        &mut self,
+        list: Option<Node<'a>>,
+    ) -> Lowered<Vec<TemplateArgument>> {
+        let Some(list) = list else { return Ok(Vec::new()) };
+        let mut cursor = list.walk();
+        let nodes: Vec<_> = list.named_children(&mut cursor).collect();
+        let mut arguments = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            if node.kind() == "type_descriptor" {
+                // A single name may be a type or a value.
+                let name = node
+                    .child_by_field_name("type")
+                    .filter(|ty| ty.kind() == "type_identifier" && node.named_child_count() == 1);
+                let is_value = match name {
+                    Some(name) => self.type_by_name(name)?.is_none().then_some(name),
+                    None => None,
+                };
+                match is_value {
+                    Some(name) => arguments.push(self.template_value(name)?),
+                    None => {
+                        arguments.push(TemplateArgument::Type(self.type_descriptor(node)?.ty));
+                    }
+                }
+            } else {
+                arguments.push(self.template_value(node)?);
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn template_value(&mut self, node: Node<'a>) -> Lowered<TemplateArgument> {
+        let (ty, value) = self.constant_int(node, "a template argument")?;
+        let span = self.span(node);
+        Ok(TemplateArgument::Value(Value::int(super::fold::constant(ty, value, span))))
+    }
+
+    /// A name for a template with its arguments.
+    pub(crate) fn instance_name(&self, name: &str, arguments: &[TemplateArgument]) -> String {
+        let arguments: Vec<_> = arguments
+            .iter()
+            .map(|argument| match argument {
+                TemplateArgument::Type(ty) => self.structs.name_of(ty),
+                TemplateArgument::Value(value) => value
+                    .as_int()
+                    .and_then(super::fold::as_const)
+                    .map_or_else(|| "?".to_owned(), |value| value.to_string()),
+            })
+            .collect();
+        format!("{name}<{}>", arguments.join(", "))
+    }
+
+    /// The template arguments of a call: those written, then those that the
+    /// arguments' types tell.
+    fn deduce(
+        &mut self,
+        function: &Function<'a>,
+        parameters: &[Node<'a>],
+        evaluated: &[Argument],
+        explicit: Vec<TemplateArgument>,
+        node: Node<'a>,
+    ) -> Lowered<Vec<TemplateArgument>> {
+        let types: Vec<Option<Type>> = evaluated
+            .iter()
+            .map(|argument| match argument {
+                Argument::Value(value) => Some(value.ty.clone()),
+                Argument::Place(place) => self.place_type(place),
+                Argument::Default => None,
+            })
+            .collect();
+        self.deduce_from_types(function, parameters, &types, explicit, node)
+    }
+
+    /// As [`Lowerer::deduce`], from the types of the arguments.
+    pub(crate) fn deduce_from_types(
+        &mut self,
+        function: &Function<'a>,
+        parameters: &[Node<'a>],
+        types: &[Option<Type>],
+        explicit: Vec<TemplateArgument>,
+        node: Node<'a>,
+    ) -> Lowered<Vec<TemplateArgument>> {
+        let names = template_parameters(function.template);
+        if explicit.len() > names.len() {
+            return Err(self.type_error(
+                node,
+                format!("`{}` takes {} template arguments", function.name, names.len()),
+                "give it as many as it has parameters",
+            ));
+        }
+        let mut bound = explicit;
+        for parameter in names.iter().skip(bound.len()) {
+            let name = parameter_name(*parameter).map(|name| self.text(name));
+            let deduced = name.filter(|_| is_type_parameter(*parameter)).and_then(|name| {
+                parameters.iter().zip(types).find_map(|(parameter, ty)| {
+                    deduce_type(self.unit, *parameter, name, ty.as_ref()?)
+                })
+            });
+            match deduced {
+                Some(ty) => bound.push(TemplateArgument::Type(ty)),
+                // The rest are defaults, or parameters of the scenario.
+                None => break,
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Binds the parameters of a template to arguments in the current scope.
+    pub(crate) fn bind_template(
+        &mut self,
+        node: Node<'a>,
+        template: Option<Node<'a>>,
+        arguments: Vec<TemplateArgument>,
+    ) -> Lowered<()> {
+        let mut arguments = arguments.into_iter();
+        for parameter in template_parameters(template) {
+            let Some(name) = parameter_name(parameter) else {
+                return Err(self.not_modelled(
+                    parameter,
+                    "this template parameter",
+                    "use type and integer parameters",
+                ));
+            };
+            let name = self.text(name);
+            let binding = match arguments.next() {
+                Some(TemplateArgument::Type(ty)) => Binding::Type(ty),
+                Some(TemplateArgument::Value(value)) => {
+                    let (declared, _) = self.parameter_type(parameter)?;
+                    Binding::Value(self.convert(value, &declared.ty, node)?)
+                }
+                None => self.template_default(parameter, name, node)?,
+            };
+            self.bind(name, binding);
+        }
+        Ok(())
+    }
+
+    /// What a template parameter without argument stands for: its default, or
+    /// the scenario's parameter of that name.
+    fn template_default(
+        &mut self,
+        parameter: Node<'a>,
+        name: &str,
+        node: Node<'a>,
+    ) -> Lowered<Binding> {
+        if !is_type_parameter(parameter)
+            && let Some(Binding::Value(value)) = self.scopes[0].get(name).cloned()
+        {
+            let (declared, _) = self.parameter_type(parameter)?;
+            return Ok(Binding::Value(self.convert(value, &declared.ty, node)?));
+        }
+        if let Some(default) = parameter.child_by_field_name("default_type") {
+            return match self.type_specifier(default)? {
+                Named::Type(ty) => Ok(Binding::Type(ty)),
+                _ => Err(self.syntax_error(default)),
+            };
+        }
+        if let Some(default) = parameter.child_by_field_name("default_value") {
+            let (declared, _) = self.parameter_type(parameter)?;
+            let value = self.expr(default)?;
+            return Ok(Binding::Value(self.convert(value, &declared.ty, default)?));
+        }
+        let place = self.span(parameter);
+        let span = self.span(node);
+        Err(self.fail(
+            Diagnostic::new(
+                Kind::UnknownName,
+                span,
+                format!("template parameter `{name}` has no argument"),
+                "write the arguments: `name<float, 32>`",
+            )
+            .also(place, "this parameter"),
+        ))
+    }
+
+    // Syntax errors
+
+    /// Records all syntax errors in a part of the tree.
+    pub(crate) fn syntax_errors(&mut self, node: Node<'a>) -> Failed {
+        let mut rest = vec![node];
+        let mut found = false;
+        while let Some(node) = rest.pop() {
+            if node.is_missing() {
+                let span = self.span(node);
+                let what = node.kind();
+                self.fail(Diagnostic::new(
+                    Kind::Syntax,
+                    span,
+                    format!("syntax error: `{what}` is missing"),
+                    format!("add `{what}` here"),
+                ));
+                found = true;
+            } else if node.is_error() {
+                self.syntax_error(node);
+                found = true;
+            } else if node.has_error() {
+                let mut cursor = node.walk();
+                let children: Vec<_> = node.children(&mut cursor).collect();
+                rest.extend(children.into_iter().rev());
+            }
+        }
+        if !found {
+            self.syntax_error(node);
+        }
+        Failed
+    }
+}
+
+/// What a caller keeps while a function is inlined.
+struct Caller {
+    scopes: Vec<std::collections::HashMap<String, Binding>>,
+    returns: Returns,
+    breaks: Breaks,
+    assigned: HashSet<String>,
+    instance: String,
+}
+
+/// The parameters of a function.
+pub(crate) fn parameters(declarator: Node<'_>) -> Vec<Node<'_>> {
+    let Some(list) = declarator.child_by_field_name("parameters") else { return Vec::new() };
+    let mut cursor = list.walk();
+    let parameters: Vec<_> = list
+        .named_children(&mut cursor)
+        .filter(|child| {
+            matches!(
+                child.kind(),
+                "parameter_declaration"
+                    | "optional_parameter_declaration"
+                    | "variadic_parameter_declaration"
+            )
+        })
+        .collect();
+    // `f(void)`
+    if let [only] = parameters.as_slice()
+        && only.child_by_field_name("declarator").is_none()
+        && only.named_child_count() == 1
+        && only.child_by_field_name("type").is_some_and(|ty| ty.end_byte() - ty.start_byte() == 4)
+        && only.child_by_field_name("type").is_some_and(|ty| ty.kind() == "primitive_type")
+    {
+        return Vec::new();
+    }
+    parameters
+}
+
+fn is_reference(parameter: Node<'_>) -> bool {
+    let mut declarator = parameter.child_by_field_name("declarator");
+    while let Some(node) = declarator {
+        if node.kind().ends_with("reference_declarator") {
+            return true;
+        }
+        declarator = items::inner_declarator(node);
+    }
+    false
+}
+
+/// The parameters of a template.
+fn template_parameters(template: Option<Node<'_>>) -> Vec<Node<'_>> {
+    let Some(template) = template else { return Vec::new() };
+    let mut cursor = template.walk();
+    template.named_children(&mut cursor).collect()
+}
+
+fn is_type_parameter(parameter: Node<'_>) -> bool {
+    matches!(parameter.kind(), "type_parameter_declaration" | "optional_type_parameter_declaration")
+}
+
+/// The name of a template's parameter.
+fn parameter_name(parameter: Node<'_>) -> Option<Node<'_>> {
+    match parameter.kind() {
+        "type_parameter_declaration" => parameter.named_child(0),
+        "optional_type_parameter_declaration" => parameter.child_by_field_name("name"),
+        "parameter_declaration" | "optional_parameter_declaration" => {
+            parameter.child_by_field_name("declarator").and_then(items::declared_name)
+        }
+        _ => None,
+    }
+}
+
+/// The type that template parameter `name` has when a function's parameter
+/// takes an argument of type `ty`.
+fn deduce_type(unit: &Unit, parameter: Node<'_>, name: &str, ty: &Type) -> Option<Type> {
+    let base = parameter.child_by_field_name("type")?;
+    if unit.text(base) != name {
+        return None;
+    }
+    let mut ty = ty;
+    let mut declarator = parameter.child_by_field_name("declarator");
+    while let Some(node) = declarator {
+        match node.kind() {
+            "pointer_declarator"
+            | "abstract_pointer_declarator"
+            | "array_declarator"
+            | "abstract_array_declarator" => match ty {
+                Type::Pointer(inner) => ty = inner,
+                Type::Array { element, .. } => ty = element,
+                _ => return None,
+            },
+            _ => {}
+        }
+        declarator = items::inner_declarator(node);
+    }
+    Some(ty.clone())
+}
+
+/// The `return` statements of a body.
+fn return_statements(body: Node<'_>) -> Vec<Node<'_>> {
+    let mut found = Vec::new();
+    let mut rest = vec![body];
+    while let Some(node) = rest.pop() {
+        match node.kind() {
+            "return_statement" => found.push(node),
+            "lambda_expression" | "struct_specifier" | "class_specifier" => {}
+            _ => {
+                let mut cursor = node.walk();
+                rest.extend(node.named_children(&mut cursor));
+            }
+        }
+    }
+    found
+}
+
+/// Names that a function's body may assign: by `=`, `++`, through `&`, or as an
+/// argument of a function of the file, which may take a reference.
+pub(crate) fn assigned_names(unit: &Unit, body: Node<'_>) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut rest = vec![body];
+    while let Some(node) = rest.pop() {
+        let target = match node.kind() {
+            "assignment_expression" => node.child_by_field_name("left"),
+            "update_expression" => node.child_by_field_name("argument"),
+            "pointer_expression"
+                if node
+                    .child_by_field_name("operator")
+                    .is_some_and(|operator| unit.text(operator) == "&") =>
+            {
+                node.child_by_field_name("argument")
+            }
+            "argument_list" => {
+                let mut cursor = node.walk();
+                for argument in node.named_children(&mut cursor) {
+                    if argument.kind() == "identifier" {
+                        names.insert(unit.text(argument).to_owned());
+                    }
+                }
+                None
+            }
+            "reference_declarator" => node
+                .parent()
+                .filter(|parent| parent.kind() == "init_declarator")
+                .and_then(|parent| parent.child_by_field_name("value")),
+            _ => None,
+        };
+        if let Some(name) = target.and_then(root_name) {
+            names.insert(unit.text(name).to_owned());
+        }
+        let mut cursor = node.walk();
+        rest.extend(node.named_children(&mut cursor));
+    }
+    names
+}
+
+/// The variable that an assignment to `node` changes.
+fn root_name(mut node: Node<'_>) -> Option<Node<'_>> {
+    loop {
+        match node.kind() {
+            "identifier" => return Some(node),
+            "parenthesized_expression" => node = node.named_child(0)?,
+            "field_expression" => node = node.child_by_field_name("argument")?,
+            _ => return None,
+        }
+    }
+}

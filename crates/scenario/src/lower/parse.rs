@@ -1,0 +1,480 @@
+//! From source text to a syntax tree, with the way back from each node to the
+//! bytes that the user wrote.
+//!
+//! What the grammar parses is the text after the preprocessor, changed in three
+//! ways that keep its meaning:
+//!
+//! - The bodies of host functions are emptied: they may contain anything, and a
+//!   kernel needs none of them.
+//! - `(T)` before an operand, with `T` the name of a type, becomes `(struct
+//!   T)`: without knowledge of types `(T)-x` is a subtraction.
+//! - `a > (b)` becomes `a > +(b)` where `>` closes no template argument list:
+//!   otherwise `i < n && j > (k)` would be a call of a template.
+
+use super::macros::{self, MacroError, Preprocessed};
+use super::tokens::{self, Lead, Token, TokenKind};
+use super::{Code, labels};
+use crate::run::ParamValue;
+use crate::source::Span;
+use crate::types;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use tree_sitter::{Node, Parser, Tree};
+
+/// What the text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A translation unit.
+    File,
+    /// The statements of a function's body.
+    Body,
+    /// One expression.
+    Expression,
+    /// A declaration without its semicolon.
+    Declaration,
+}
+
+/// A parsed text.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// What the user wrote.
+    pub(crate) code: Code,
+    /// What the grammar parsed.
+    pub(crate) text: String,
+    pub(crate) tree: Tree,
+    segments: Vec<Segment>,
+    /// Names that the source `#define`s or tests.
+    pub(crate) macro_names: BTreeSet<String>,
+    /// Values of `#define`s that parameters override, as bytes of the code.
+    pub(crate) overridden: Vec<(String, Range<u32>)>,
+    /// What `#include` names.
+    pub(crate) includes: Vec<String>,
+    /// Errors of the preprocessor, as bytes of the code.
+    pub(crate) macro_errors: Vec<(Range<u32>, MacroError)>,
+    /// `@label` comments.
+    pub(crate) labels: Vec<labels::Label>,
+}
+
+/// A run of bytes of the parsed text and where it comes from.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    /// First byte and one past the last in the parsed text.
+    start: u32,
+    end: u32,
+    /// The same in the code.
+    from: u32,
+    to: u32,
+    /// Whether byte `start + i` is `from + i`.
+    verbatim: bool,
+}
+
+impl Unit {
+    /// Preprocesses and parses.
+    pub(crate) fn new(code: &Code, shape: Shape, params: &[(String, ParamValue)]) -> Self {
+        let cut = tokens::tokenize(&code.text);
+        let labels = labels::find(code, &cut.comments);
+        let Preprocessed { mut tokens, names, overridden, includes, errors } =
+            macros::preprocess(cut.lines, params);
+        if shape == Shape::File {
+            empty_host_functions(&mut tokens);
+        }
+        disambiguate(&mut tokens);
+        let (open, close) = match shape {
+            Shape::File => ("", ""),
+            Shape::Body => ("void body() {\n", "\n}\n"),
+            Shape::Expression => ("void body() { return ", "\n; }\n"),
+            Shape::Declaration => ("void body() { ", "\n; }\n"),
+        };
+        let (text, segments) = print(&tokens, open, close, code.text.len() as u32);
+        let tree = syntax_tree(&text);
+        Self {
+            code: code.clone(),
+            text,
+            tree,
+            segments,
+            macro_names: names,
+            overridden,
+            includes,
+            macro_errors: errors,
+            labels,
+        }
+    }
+
+    /// The text of a node.
+    pub(crate) fn text(&self, node: Node<'_>) -> &str {
+        &self.text[node.byte_range()]
+    }
+
+    /// The bytes of the code that a node stands for.
+    pub(crate) fn range(&self, node: Node<'_>) -> Range<u32> {
+        self.code_range(node.start_byte() as u32, node.end_byte() as u32)
+    }
+
+    /// The place of a node in its source.
+    pub(crate) fn span(&self, node: Node<'_>) -> Span {
+        let range = self.range(node);
+        self.code.span(range.start as usize, range.end as usize)
+    }
+
+    fn code_range(&self, start: u32, end: u32) -> Range<u32> {
+        let first = self.segments.partition_point(|segment| segment.end <= start);
+        let Some(first) = self.segments.get(first.min(self.segments.len().saturating_sub(1)))
+        else {
+            return 0..0;
+        };
+        let from = if first.verbatim && start > first.start {
+            first.from + (start - first.start).min(first.to - first.from)
+        } else {
+            first.from
+        };
+        if end <= start {
+            return from..from;
+        }
+        let after = self.segments.partition_point(|segment| segment.start < end);
+        let last = &self.segments[after.saturating_sub(1)];
+        let to =
+            if last.verbatim && end < last.end { last.from + (end - last.start) } else { last.to };
+        // The arguments of a macro need not stand in the order of its body.
+        from.min(to)..from.max(to)
+    }
+}
+
+/// Parses a text; the grammar never refuses one, errors are nodes of the tree.
+fn syntax_tree(text: &str) -> Tree {
+    let mut parser = Parser::new();
+    parser
+        .set_language(&tree_sitter_cuda::LANGUAGE.into())
+        .expect("the grammar is of a version that this tree-sitter reads");
+    parser.parse(text, None).expect("a parser with a language and without a limit returns a tree")
+}
+
+/// The text of tokens, and where its bytes come from.
+fn print(tokens: &[Token], open: &str, close: &str, code_len: u32) -> (String, Vec<Segment>) {
+    let mut text = String::from(open);
+    let mut segments = Vec::with_capacity(tokens.len() + 2);
+    let mut push = |start: usize, end: usize, place: &Range<u32>, verbatim: bool| {
+        segments.push(Segment {
+            start: start as u32,
+            end: end as u32,
+            from: place.start,
+            to: place.end,
+            verbatim,
+        });
+    };
+    let first = tokens.first().map_or(0, |token| token.place.start);
+    push(0, text.len(), &(first..first), false);
+    let mut glue_before = false;
+    for token in tokens {
+        match token.lead {
+            Lead::Newline => text.push('\n'),
+            Lead::Space => text.push(' '),
+            // Tokens of macros must not grow together.
+            Lead::None if glue_before || !token.verbatim => text.push(' '),
+            Lead::None => {}
+        }
+        glue_before = !token.verbatim;
+        let start = text.len();
+        text.push_str(&token.text);
+        push(start, text.len(), &token.place, token.verbatim);
+    }
+    let start = text.len();
+    text.push_str(close);
+    let last = tokens.last().map_or(code_len, |token| token.place.end);
+    push(start, text.len(), &(last..last), false);
+    (text, segments)
+}
+
+/// Removes the bodies of functions outside device code.
+fn empty_host_functions(tokens: &mut Vec<Token>) {
+    let mut kept: Vec<Token> = Vec::with_capacity(tokens.len());
+    // Where the declaration being read starts in `kept`.
+    let mut declaration = 0;
+    let mut rest = std::mem::take(tokens).into_iter();
+    while let Some(token) = rest.next() {
+        let ends = token.is(";") || token.is("}");
+        if !token.is("{") {
+            kept.push(token);
+            if ends {
+                declaration = kept.len();
+            }
+            continue;
+        }
+        kept.push(token);
+        let keep = match brace_opens(&kept[declaration..kept.len() - 1]) {
+            Opens::Scope => {
+                declaration = kept.len();
+                continue;
+            }
+            Opens::HostFunction => false,
+            Opens::Other => true,
+        };
+        let mut depth = 1_usize;
+        for inner in rest.by_ref() {
+            if inner.is("{") {
+                depth += 1;
+            } else if inner.is("}") {
+                depth -= 1;
+            }
+            if keep || depth == 0 {
+                kept.push(inner);
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        if !keep {
+            declaration = kept.len();
+        }
+    }
+    *tokens = kept;
+}
+
+/// What a brace at namespace level opens.
+enum Opens {
+    /// A namespace or `extern "C"`.
+    Scope,
+    /// The body of a function that no kernel can call.
+    HostFunction,
+    /// A device function, a class, an initialiser.
+    Other,
+}
+
+/// What a brace opens after the tokens of a declaration, `head`.
+fn brace_opens(head: &[Token]) -> Opens {
+    // Words outside parentheses and template parameters.
+    let mut outer = Vec::new();
+    let mut depth = 0_usize;
+    let mut after_template = false;
+    for token in head {
+        let opens = token.is("(") || (token.is("<") && (after_template || depth > 0));
+        let closes = token.is(")") || (token.is(">") && depth > 0);
+        after_template = token.is("template");
+        if closes {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 {
+            outer.push(token);
+        }
+        depth += usize::from(opens);
+    }
+    let any = |words: &[&str]| outer.iter().any(|token| words.iter().any(|word| token.is(word)));
+    let linkage = outer.last().is_some_and(|token| token.kind == TokenKind::Literal);
+    if any(&["namespace"]) || (any(&["extern"]) && linkage) {
+        Opens::Scope
+    } else if any(&["("])
+        && !any(&["=", "class", "struct", "union", "enum", "operator"])
+        && !any(&["__global__", "__device__", "constexpr"])
+    {
+        Opens::HostFunction
+    } else {
+        Opens::Other
+    }
+}
+
+/// Rewrites what the grammar reads differently from C++; see the module's
+/// documentation.
+fn disambiguate(tokens: &mut Vec<Token>) {
+    let types = type_names(tokens);
+    let templates = template_names(tokens);
+    let mut insertions: Vec<(usize, &'static str)> = Vec::new();
+    for at in 0..tokens.len() {
+        if tokens[at].is("(") {
+            if is_cast(tokens, at, &types) {
+                insertions.push((at + 1, "struct"));
+            }
+            if at > 0 && tokens[at - 1].is(">") && !closes_template(tokens, at - 1, &templates) {
+                insertions.push((at, "+"));
+            }
+        }
+    }
+    for (at, text) in insertions.into_iter().rev() {
+        let place = tokens[at].place.start..tokens[at].place.start;
+        let kind = if text == "+" { TokenKind::Punct } else { TokenKind::Ident };
+        let token = Token { kind, text: text.into(), lead: Lead::Space, place, verbatim: false };
+        tokens.insert(at, token);
+    }
+}
+
+/// Whether the parenthesis at `open` holds just the name of a type and stands
+/// before an operand.
+fn is_cast(tokens: &[Token], open: usize, types: &BTreeSet<Box<str>>) -> bool {
+    let mut at = open + 1;
+    while tokens.get(at).is_some_and(Token::is_ident)
+        && tokens.get(at + 1).is_some_and(|token| token.is("::"))
+    {
+        at += 2;
+    }
+    let is_type = |token: &Token| {
+        token.is_ident()
+            && (types.contains(&token.text)
+                || (types::type_of_word(&token.text).is_some() && !is_keyword(&token.text)))
+    };
+    if !tokens.get(at).is_some_and(is_type) || !tokens.get(at + 1).is_some_and(|t| t.is(")")) {
+        return false;
+    }
+    let operand = tokens.get(at + 2).is_some_and(|token| {
+        token.kind != TokenKind::Punct
+            || ["(", "-", "+", "*", "&", "~", "!", "++", "--", "{"].iter().any(|t| token.is(t))
+    });
+    // After a name it is an argument or parameter list.
+    let callee = open > 0
+        && (tokens[open - 1].is_ident() && !is_operand_keyword(&tokens[open - 1].text)
+            || tokens[open - 1].is(")")
+            || tokens[open - 1].is("]")
+            || tokens[open - 1].is(">"));
+    operand && !callee
+}
+
+/// Keywords that an expression may follow.
+fn is_operand_keyword(word: &str) -> bool {
+    matches!(word, "return" | "case" | "else" | "do")
+}
+
+/// Names of types that the grammar knows by itself.
+fn is_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "void"
+            | "bool"
+            | "char"
+            | "short"
+            | "int"
+            | "long"
+            | "signed"
+            | "unsigned"
+            | "float"
+            | "double"
+    )
+}
+
+/// Whether the `>` at `close` ends template arguments, as far as tokens tell.
+fn closes_template(tokens: &[Token], close: usize, templates: &BTreeSet<Box<str>>) -> bool {
+    let mut depth = 0_usize;
+    let mut at = close;
+    while at > 0 {
+        at -= 1;
+        let token = &tokens[at];
+        if token.is(")") || token.is("]") {
+            depth += 1;
+        } else if token.is("(") || token.is("[") {
+            if depth == 0 {
+                return false;
+            }
+            depth -= 1;
+        } else if depth > 0 {
+            continue;
+        } else if [";", "{", "}", "&&", "||", "?"].iter().any(|text| token.is(text)) {
+            return false;
+        } else if token.is("<") && at > 0 {
+            let name = &tokens[at - 1];
+            if !name.is_ident() {
+                return false;
+            }
+            if name.text.ends_with("_cast") || templates.contains(&name.text) {
+                return true;
+            }
+            // A name qualified by a namespace, or an argument that can only be a
+            // type: a template of a header.
+            let qualified = at > 1 && tokens[at - 2].is("::");
+            let typed = tokens.get(at + 1).is_some_and(|token| {
+                token.is_ident() && types::type_of_word(&token.text).is_some()
+            });
+            return qualified || typed;
+        }
+    }
+    false
+}
+
+/// Names that the text declares as types.
+fn type_names(tokens: &[Token]) -> BTreeSet<Box<str>> {
+    let mut names = BTreeSet::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        let token = &tokens[at];
+        at += 1;
+        if ["struct", "class", "union", "enum", "typename"].iter().any(|text| token.is(text)) {
+            let mut name = at;
+            while tokens.get(name).is_some_and(|t| t.is("alignas") || t.is("__attribute__")) {
+                name = skip_parentheses(tokens, name + 1);
+            }
+            if tokens.get(name).is_some_and(|t| t.is("class")) {
+                name += 1;
+            }
+            if let Some(token) = tokens.get(name).filter(|token| token.is_ident()) {
+                names.insert(token.text.clone());
+            }
+        } else if token.is("using") && tokens.get(at + 1).is_some_and(|token| token.is("=")) {
+            names.insert(tokens[at].text.clone());
+        } else if token.is("typedef") {
+            let mut depth = 0_usize;
+            let mut name = None;
+            for part in &tokens[at..] {
+                if part.is("{") || part.is("(") || part.is("[") {
+                    depth += 1;
+                } else if part.is("}") || part.is(")") || part.is("]") {
+                    depth = depth.saturating_sub(1);
+                } else if depth == 0 && (part.is(";") || part.is(",")) {
+                    names.extend(name.take());
+                    if part.is(";") {
+                        break;
+                    }
+                } else if depth == 0 && part.is_ident() {
+                    name = Some(part.text.clone());
+                }
+            }
+        }
+    }
+    names
+}
+
+/// Names that the text declares as templates.
+fn template_names(tokens: &[Token]) -> BTreeSet<Box<str>> {
+    let mut names = BTreeSet::new();
+    for at in 0..tokens.len() {
+        if !(tokens[at].is("template") && tokens.get(at + 1).is_some_and(|token| token.is("<"))) {
+            continue;
+        }
+        let mut depth = 0_usize;
+        let mut end = at + 1;
+        while let Some(token) = tokens.get(end) {
+            end += 1;
+            match &*token.text {
+                "<" | "(" => depth += 1,
+                ">" | ")" => depth = depth.saturating_sub(1),
+                ">>" => depth = depth.saturating_sub(2),
+                ";" | "{" => break,
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+        let mut last = None;
+        for part in tokens[end.min(tokens.len())..].iter().take(64) {
+            if part.is("(") || part.is("{") || part.is(";") || part.is("=") || part.is(":") {
+                break;
+            }
+            if part.is_ident() {
+                last = Some(part.text.clone());
+            }
+        }
+        names.extend(last);
+    }
+    names
+}
+
+/// The index after the parentheses that open at `at`.
+fn skip_parentheses(tokens: &[Token], at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (index, token) in tokens.iter().enumerate().skip(at) {
+        if token.is("(") {
+            depth += 1;
+        } else if token.is(")") {
+            depth = depth.saturating_sub(1);
+        }
+        if depth == 0 {
+            return index + 1;
+        }
+    }
+    tokens.len()
+}
