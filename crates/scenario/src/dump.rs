@@ -127,8 +127,8 @@ impl Printer<'_> {
 
     fn local(&self, id: LocalId) -> String {
         let name = self.program.locals.get(id.0).map_or("", |local| local.name.as_str());
-        let plain = !name.is_empty()
-            && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        let plain =
+            !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
         let twins = self.program.locals.iter().filter(|local| local.name == name).count();
         match (plain, twins) {
             (true, 1) => name.to_owned(),

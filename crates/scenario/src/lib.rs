@@ -3,6 +3,7 @@
 mod buffers;
 pub mod diagnostic;
 pub mod document;
+pub mod dump;
 mod launch;
 mod layer;
 mod load;

@@ -1005,7 +1005,7 @@ impl<'a> Lowerer<'a> {
             self.program.local_arrays.push(LocalArray { name, element: ty, len });
             scalars.push((LocalArrayId(self.program.local_arrays.len() - 1), leaf));
         }
-        let array = Rc::new(ThreadArray { name: text.to_owned(), element, scalars });
+        let array = Rc::new(ThreadArray { name: text.to_owned(), scalars });
         let span = self.span(name);
         let index = fold::constant(Scalar::I64, 0, span);
         let mut elements = Elements { array, index, ty: ty.clone(), read_only: false };
@@ -1112,7 +1112,7 @@ impl<'a> Lowerer<'a> {
         ty: Option<&Type>,
         qualifiers: Qualifiers,
     ) -> Lowered<Binding> {
-        let mut place = self.place(init)?;
+        let place = self.place(init)?;
         if let Some(ty) = ty {
             let found = self.place_type(&place);
             if let Some(found) = found

@@ -9,7 +9,7 @@ use super::value::{Leaf, Pointer, Target, Value};
 use super::{Code, Entry, Environment, Origin, fold, suggest};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{BufferId, Expr, ExprKind, Program, Scalar, ValueType};
-use crate::run::KernelText;
+use crate::run::{KernelText, ParamValue};
 use crate::source::Span;
 use crate::types::{self, Type};
 use tree_sitter::Node;
@@ -57,7 +57,7 @@ impl<'a> Lowerer<'a> {
     pub(crate) fn bind_params(&mut self) {
         let span = self.unit.code.span(0, 0);
         for (name, param) in self.env.params {
-            let value = Value::int(fold::constant(param.ty, param.value, span));
+            let value = param_value(*param, span);
             self.scopes[0].insert(name.clone(), Binding::Value(value));
         }
     }
@@ -403,8 +403,7 @@ impl<'a> Lowerer<'a> {
             }
             Type::Scalar(scalar) => {
                 if let Some(param) = param {
-                    let value = Value::int(fold::constant(param.ty, param.value, span));
-                    return self.convert(value, &declared.ty, name);
+                    return self.convert(param_value(param, span), &declared.ty, name);
                 }
                 if buffer.is_some() {
                     return Err(self.mismatch(name, text, declared, "a buffer"));
@@ -557,9 +556,19 @@ fn qualified<'a>(kernel: &Function<'a>) -> Vec<&'a str> {
     full
 }
 
+/// A parameter of the scenario as a value.
+fn param_value(param: ParamValue, span: Span) -> Value {
+    if param.ty.is_float() {
+        return Value::float(param.ty, Some(f64::from_bits(param.value as u64)));
+    }
+    Value::int(fold::constant(param.ty, param.value, span))
+}
+
 /// A constant as C writes it.
 fn literal(ty: Scalar, value: i64) -> String {
     match ty {
+        Scalar::F32 => format!("{:?}f", f64::from_bits(value as u64)),
+        Scalar::F64 => format!("{:?}", f64::from_bits(value as u64)),
         Scalar::U32 => format!("{value}u"),
         Scalar::I64 => format!("{value}ll"),
         Scalar::U64 => format!("{}ull", value as u64),

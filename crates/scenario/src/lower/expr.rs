@@ -5,7 +5,7 @@ use super::convert::{Operator, promoted};
 use super::decl::Declared;
 use super::fold::{self, ArithmeticError};
 use super::literal::{self, LiteralError};
-use super::value::{Leaf, Place, Pointer, Qualifiers, Register, Slot, Target, Value};
+use super::value::{Leaf, Place, Pointer, Qualifiers, Target, Value};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{BinaryOp, Block, Expr, ExprKind, OpaqueReason, Scalar, StmtKind, ValueType};
 use crate::types::Type;
@@ -843,12 +843,6 @@ fn qualifiers_of(value: &Value) -> Qualifiers {
 /// A value of this type of which nothing is known.
 pub(crate) fn unknown_value(ty: &Type, scalars: usize) -> Value {
     Value { ty: ty.clone(), leaves: vec![Leaf::Float(None); scalars] }
-}
-
-/// Whether all of a variable's parts are floating point, so that nothing of it
-/// is in the typed program.
-pub(crate) fn is_all_float(register: &Register) -> bool {
-    register.slots.iter().all(|slot| *slot == Slot::Float)
 }
 
 /// An integer that comes from floating point.

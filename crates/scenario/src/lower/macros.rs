@@ -640,6 +640,7 @@ impl ConditionParser<'_, '_> {
                 "true" => 1,
                 name => self.state.param(name).map_or(0, |value| match value.ty {
                     Scalar::Bool => i64::from(value.value != 0),
+                    ty if ty.is_float() => f64::from_bits(value.value as u64) as i64,
                     _ => value.value,
                 }),
             }),

@@ -411,7 +411,6 @@ impl<'a> Lowerer<'a> {
                 let scalars = elements.array.scalars[first..first + count].to_vec();
                 let array = super::value::ThreadArray {
                     name: format!("{}.{name}", elements.array.name),
-                    element: part.clone(),
                     scalars,
                 };
                 Place::Elements(Elements { array: array.into(), ty: part, ..elements })

@@ -150,8 +150,6 @@ pub(crate) struct Elements {
 #[derive(Debug)]
 pub(crate) struct ThreadArray {
     pub(crate) name: String,
-    /// Type of the innermost element.
-    pub(crate) element: Type,
     pub(crate) scalars: Vec<(LocalArrayId, LeafType)>,
 }
 
@@ -160,15 +158,6 @@ pub(crate) struct ThreadArray {
 pub(crate) enum LeafType {
     Scalar(Scalar),
     Pointer,
-}
-
-impl LeafType {
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            Self::Scalar(scalar) => scalar.bytes(),
-            Self::Pointer => 8,
-        }
-    }
 }
 
 impl Value {
