@@ -6,7 +6,8 @@
 //! [`RunRecord`], so that one can be laid over the other. A file of runs is
 //! JSON Lines, one object a run. Beside the record itself the crate has what
 //! goes with it: [units], the [map](metrics) from our fields to the profiler's
-//! metrics, and CSV ([`CsvWriter`]).
+//! metrics, CSV ([`CsvWriter`]), and the contract of `coalescope warp`
+//! ([`warp`]).
 //!
 //! ```
 //! use coalescope_record::{Access, KernelTotals, Launch, RunRecord, Source, read_runs, write_run};
@@ -56,7 +57,7 @@
 //! | `bases` | what fixed the bases: `"assumed"` (no device), `"measured"`, or `"given"` (those of a measured record) |
 //! | `accesses[]` | one for each access in the kernel's text |
 //! | – `label`, `line` | its label or text; its line in the source, from 1 |
-//! | – `op`, `space`, `width` | operation as in `warp` lines; `"global"`, `"shared"` or `"local"`; bytes a lane |
+//! | – `op`, `space`, `width` | operation as in [`warp`] lines; `"global"`, `"shared"` or `"local"`; bytes a lane |
 //! | – `atomic`, `type` | of a red or atom: `"add"`, `"u32"` |
 //! | – `instructions` | warp instructions executed, those without an active lane included |
 //! | – the counts | sums over all warps; `exact` is whether each was exact (below) |
@@ -113,6 +114,7 @@ mod lines;
 pub mod metrics;
 mod run;
 pub mod units;
+pub mod warp;
 
 pub use crate::csv::CsvWriter;
 pub use jsonl::{BadLine, BadLineKind, MAX_LINE_BYTES, read_runs, write_run};
