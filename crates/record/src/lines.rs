@@ -44,7 +44,7 @@ impl<R: BufRead> LineReader<R> {
                 break false;
             }
             read_any = true;
-            let end = available.iter().position(|&byte| byte == b'\n');
+            let end = memchr::memchr(b'\n', available);
             let piece = &available[..end.unwrap_or(available.len())];
             let room = self.limit - self.line.len();
             too_long |= piece.len() > room;

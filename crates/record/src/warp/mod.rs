@@ -112,21 +112,26 @@ pub fn stream<R: BufRead, W: Write>(
             Err(error) => return Err(error),
         };
         let read = available.len();
-        if let Some(last) = available.iter().rposition(|&byte| byte == b'\n') {
-            let (whole, rest) = available.split_at(last);
-            // The first line ends what is pending.
-            let first = whole.iter().position(|&byte| byte == b'\n').unwrap_or(whole.len());
-            append(&mut pending, &whole[..first]);
-            pending.extend_from_slice(&whole[first..]);
-            lines_before += answer(rules, &pending, lines_before, &mut output, &mut summary)?;
-            pending.clear();
-            append(&mut pending, &rest[1..]);
+        if let Some(last) = memchr::memrchr(b'\n', available) {
+            let (mut whole, rest) = available.split_at(last + 1);
+            if !pending.is_empty() {
+                // The first line ends what is pending.
+                let first = memchr::memchr(b'\n', whole).unwrap_or(last);
+                append(&mut pending, &whole[..first]);
+                lines_before += answer(rules, &pending, lines_before, &mut output, &mut summary)?;
+                pending.clear();
+                whole = &whole[first + 1..];
+            }
+            lines_before += answer(rules, whole, lines_before, &mut output, &mut summary)?;
+            output.flush()?;
+            append(&mut pending, rest);
         } else {
             append(&mut pending, available);
         }
         input.consume(read);
         if read == 0 {
             answer(rules, &pending, lines_before, &mut output, &mut summary)?;
+            output.flush()?;
             return Ok(summary);
         }
     }
@@ -139,7 +144,8 @@ fn append(line: &mut Vec<u8>, more: &[u8]) {
     line.extend_from_slice(&more[..more.len().min(room)]);
 }
 
-/// Answers the lines of `text` and gives their number, blank ones included.
+/// Answers the lines of `text`, whose last may lack its end, and gives their
+/// number, blank ones included.
 fn answer<W: Write>(
     rules: &RuleSet,
     text: &[u8],
@@ -147,7 +153,16 @@ fn answer<W: Write>(
     output: &mut W,
     summary: &mut Summary,
 ) -> io::Result<u64> {
-    let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let mut lines = Vec::new();
+    let mut start = 0;
+    for end in memchr::memchr_iter(b'\n', text).chain([text.len()]) {
+        lines.push(&text[start..end]);
+        start = end + 1;
+    }
     let answer_task = |(task, lines): (usize, &[&[u8]])| {
         let mut answers = Answers::default();
         let first = lines_before + (task * LINES_A_TASK) as u64 + 1;
@@ -168,7 +183,6 @@ fn answer<W: Write>(
             lines.par_chunks(LINES_A_TASK).enumerate().map(answer_task).collect();
         answers.into_iter().try_for_each(write)?;
     }
-    output.flush()?;
     Ok(lines.len() as u64)
 }
 

@@ -104,15 +104,21 @@ impl<'a> Cursor<'a> {
         self.skip_space();
         let mut rest = self.rest;
         let mut value = 0u64;
-        if let Some(eight) = rest.first_chunk::<8>().and_then(eight_digits) {
-            value = eight;
-            rest = &rest[8..];
+        if let Some(eight) = rest.first_chunk().and_then(eight_digits) {
+            (value, rest) = (eight, &rest[8..]);
+            if let Some(four) = rest.first_chunk().and_then(four_digits) {
+                (value, rest) = (value * 10_000 + four, &rest[4..]);
+            }
         }
         while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-            value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
             rest = tail;
         }
         let digits = self.rest.len() - rest.len();
+        // 10^19 is the largest power of ten below 2^64.
+        if digits > 19 {
+            value = std::str::from_utf8(&self.rest[..digits]).ok()?.parse().ok()?;
+        }
         let leading_zero = digits > 1 && self.rest.first() == Some(&b'0');
         // A fraction or an exponent is not for here.
         if digits == 0 || leading_zero || matches!(rest, [b'.' | b'e' | b'E', ..]) {
@@ -190,6 +196,13 @@ fn eight_digits(bytes: &[u8; 8]) -> Option<u64> {
     Some((fours.wrapping_mul(10_000) + (fours >> 32)) & 0xffff_ffff)
 }
 
+/// The number that four digits write.
+#[inline]
+fn four_digits(bytes: &[u8; 4]) -> Option<u64> {
+    let [a, b, c, d] = *bytes;
+    eight_digits(&[b'0', b'0', b'0', b'0', a, b, c, d])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +230,11 @@ mod tests {
         assert_eq!(number("0,"), Some((0, 1)));
         assert_eq!(number(" 18446744073709551615]"), Some((u64::MAX, 1)));
         assert_eq!(number("18446744073709551616]"), None);
-        assert_eq!(number("123456789"), Some((123_456_789, 0)));
+        for digits in 1..=20 {
+            let text = &"12345678901234567890"[..digits];
+            assert_eq!(number(text), Some((text.parse().unwrap(), 0)));
+        }
+        assert_eq!(number("123456789012x"), Some((123_456_789_012, 1)));
         for not in ["01", "00000000", "1.0", "1e3", "12345678.5", "12345678E1", "-1", "", "x"] {
             assert_eq!(number(not), None, "{not}");
         }
