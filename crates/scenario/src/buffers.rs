@@ -142,25 +142,25 @@ fn element_type(
     sources: &Sources,
 ) -> Result<Type, Diagnostic> {
     let span = name.span(source);
-    let refuse =
-        |kind, message: String, help: &str| Err(Diagnostic::new(kind, span, message, help));
+    let refuse = |kind, what: &str, help: &str| {
+        let message = format!("elements of type `{}`{what}", name.value.escape_debug());
+        Err(Diagnostic::new(kind, span, message, help))
+    };
+    let words = name.value.trim();
+    if words.ends_with(['*', '&']) {
+        let help = "use a buffer of integers as indices";
+        return refuse(Kind::NotModelled, ": buffers of pointers are not modelled", help);
+    }
+    if words.ends_with(']') {
+        return refuse(Kind::Type, "", "put the lengths into `shape`, outermost first");
+    }
+    if words == "void" {
+        let help = "name what is in the buffer, such as \"float\" or \"unsigned char\"";
+        return refuse(Kind::Type, " have no size", help);
+    }
     match structs.parse_type(&sources.string(span, &name.value))? {
         ty @ (Type::Scalar(_) | Type::Vector { .. } | Type::Struct(_)) => Ok(ty),
-        Type::Array { .. } => refuse(
-            Kind::Type,
-            format!("elements of type `{}`", name.value),
-            "put the lengths into `shape`, outermost first",
-        ),
-        Type::Pointer(_) => refuse(
-            Kind::NotModelled,
-            format!("elements of type `{}`: buffers of pointers are not modelled", name.value),
-            "use a buffer of integers as indices",
-        ),
-        Type::Void => refuse(
-            Kind::Type,
-            "elements of type `void` have no size".into(),
-            "name what is in the buffer, such as \"float\" or \"unsigned char\"",
-        ),
+        _ => refuse(Kind::Type, "", "use a scalar, a vector such as \"float4\", or a struct"),
     }
 }
 
@@ -189,12 +189,10 @@ fn shape(
                 } else {
                     "an axis has at least one element"
                 };
-                Diagnostic::new(
-                    Kind::Limit,
-                    quantity.span(source),
-                    format!("an axis of {n} elements"),
-                    help,
-                )
+                let span = quantity.span(source);
+                let error =
+                    Diagnostic::new(Kind::Limit, span, format!("an axis of {n} elements"), help);
+                scope.explain(error, quantity)
             })
         })
         .collect()
@@ -223,31 +221,25 @@ fn row_pitch(
         return Ok(row_bytes.next_multiple_of(CUDA_PITCH_BYTES));
     }
     let n = scope.number(pitch, source, sources)?;
-    let Ok(bytes) = u64::try_from(n) else {
-        return Err(Diagnostic::new(
-            Kind::Limit,
-            span,
-            format!("a pitch of {n} bytes"),
-            format!("a row has {row_bytes} bytes: give at least as many"),
-        ));
+    let refuse = |message: String, help: String| {
+        Err(scope.explain(Diagnostic::new(Kind::Limit, span, message, help), pitch))
     };
-    if bytes < row_bytes {
-        return Err(Diagnostic::new(
-            Kind::Limit,
-            span,
-            format!("a pitch of {bytes} bytes is smaller than a row, which has {row_bytes}"),
-            "the pitch is in bytes, not elements; \"cuda\" is what cudaMallocPitch would choose",
-        ));
-    }
-    if !bytes.is_multiple_of(align) {
-        return Err(Diagnostic::new(
-            Kind::Limit,
-            span,
-            format!("a pitch of {bytes} bytes misaligns every other row"),
+    match u64::try_from(n) {
+        Ok(bytes) if bytes > MAX_TOTAL_BYTES => refuse(
+            format!("a pitch of {bytes} bytes"),
+            "use a smaller one: no device can address as much".into(),
+        ),
+        Ok(bytes) if bytes >= row_bytes && bytes.is_multiple_of(align) => Ok(bytes),
+        Ok(bytes) if bytes >= row_bytes => refuse(
+            format!("a pitch of {bytes} bytes misaligns rows"),
             format!("elements are aligned to {align} bytes: use a multiple of that"),
-        ));
+        ),
+        _ => refuse(
+            format!("a pitch of {n} bytes is smaller than a row, which has {row_bytes}"),
+            "the pitch is in bytes, not elements; \"cuda\" is what cudaMallocPitch would choose"
+                .into(),
+        ),
     }
-    Ok(bytes)
 }
 
 fn offset(
@@ -260,27 +252,24 @@ fn offset(
 ) -> Result<u64, Diagnostic> {
     let Some(offset) = &spec.offset_bytes else { return Ok(0) };
     let n = scope.number(offset, source, sources)?;
-    let span = offset.span(source);
+    let refuse = |message: String, help: String| {
+        let span = offset.span(source);
+        Err(scope.explain(Diagnostic::new(Kind::Limit, span, message, help), offset))
+    };
     match u64::try_from(n) {
-        Ok(bytes) if bytes > MAX_TOTAL_BYTES => Err(Diagnostic::new(
-            Kind::Limit,
-            span,
+        Ok(bytes) if bytes > MAX_TOTAL_BYTES => refuse(
             format!("an offset of {bytes} bytes"),
-            "use a smaller one: no device can address as much",
-        )),
-        Ok(bytes) if !bytes.is_multiple_of(align) => Err(Diagnostic::new(
-            Kind::Limit,
-            span,
+            "use a smaller one: no device can address as much".into(),
+        ),
+        Ok(bytes) if bytes.is_multiple_of(align) => Ok(bytes),
+        Ok(bytes) => refuse(
             format!("an offset of {bytes} bytes misaligns every `{type_name}` of the buffer"),
             format!("a device refuses such an access: use a multiple of {align}"),
-        )),
-        Ok(bytes) => Ok(bytes),
-        Err(_) => Err(Diagnostic::new(
-            Kind::Limit,
-            span,
+        ),
+        Err(_) => refuse(
             format!("an offset of {n} bytes lies before the allocation"),
-            "use 0 or more",
-        )),
+            "use 0 or more".into(),
+        ),
     }
 }
 

@@ -150,37 +150,45 @@ fn extents(
         match scope.number(quantity, source, sources) {
             Err(error) => errors.push(error),
             Ok(n) if n < 1 => errors.push(
-                Diagnostic::new(
-                    Kind::Limit,
-                    span,
-                    format!("`{key}` is {n} along {}", AXES[axis]),
-                    match &quantity.value {
-                        Quantity::Expr(_) => {
-                            "a launch has at least one of each; divide by rounding up: \
+                scope.explain(
+                    Diagnostic::new(
+                        Kind::Limit,
+                        span,
+                        format!("`{key}` is {n} along {}", AXES[axis]),
+                        match &quantity.value {
+                            Quantity::Expr(_) => {
+                                "a launch has at least one of each; divide by rounding up: \
                              \"(n + 255) / 256\""
-                        }
-                        Quantity::Int(_) => "a launch has at least one of each",
-                    },
-                )
-                .label(format!("{n} {unit}")),
+                            }
+                            Quantity::Int(_) => "a launch has at least one of each",
+                        },
+                    )
+                    .label(format!("{n} {unit}")),
+                    quantity,
+                ),
             ),
             Ok(n) => match u64::try_from(n) {
                 Ok(n) if n <= limit => size[axis] = n,
                 _ => errors.push(
-                    Diagnostic::new(
-                        Kind::Limit,
-                        span,
-                        format!(
-                            "a {key} of {n} {unit} along {} is over the limit of {limit}",
-                            AXES[axis]
-                        ),
-                        match (key, axis) {
-                            ("grid", 0) => "give each thread several elements",
-                            ("grid", _) => "put the long axis on x, which takes 2147483647 blocks",
-                            _ => "use fewer threads a block, and more blocks",
-                        },
-                    )
-                    .label(format!("{n} {unit}")),
+                    scope.explain(
+                        Diagnostic::new(
+                            Kind::Limit,
+                            span,
+                            format!(
+                                "a {key} of {n} {unit} along {} is over the limit of {limit}",
+                                AXES[axis]
+                            ),
+                            match (key, axis) {
+                                ("grid", 0) => "give each thread several elements",
+                                ("grid", _) => {
+                                    "put the long axis on x, which takes 2147483647 blocks"
+                                }
+                                _ => "use fewer threads a block, and more blocks",
+                            },
+                        )
+                        .label(format!("{n} {unit}")),
+                        quantity,
+                    ),
                 ),
             },
         }

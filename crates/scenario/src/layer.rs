@@ -301,6 +301,9 @@ fn not_an_identifier(name: &str) -> Option<&'static str> {
     if KEYWORDS.binary_search(&name).is_ok() {
         return Some("it is a word of C++ or CUDA");
     }
+    if ["hash", "hash64", "load", "store"].contains(&name) {
+        return Some("it is a function that kernels may call");
+    }
     None
 }
 
@@ -413,7 +416,7 @@ mod tests {
         for good in ["in", "n", "_x", "a1", "N_ROWS"] {
             assert_eq!(not_an_identifier(good), None, "{good}");
         }
-        for bad in ["", "1a", "a-b", "für", "float", "a b", "threadIdx"] {
+        for bad in ["", "1a", "a-b", "für", "float", "a b", "threadIdx", "load"] {
             assert!(not_an_identifier(bad).is_some(), "{bad}");
         }
     }

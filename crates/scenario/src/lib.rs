@@ -1,4 +1,70 @@
 //! Scenario files: a launch, its buffers and a kernel in a subset of CUDA C.
+//!
+//! A [`Scenario`] is what a person writes down about an access pattern: a TOML
+//! file with parameters, a launch, buffers, and a kernel as it stands in a
+//! program. This crate reads it, checks it, types the kernel and evaluates it
+//! warp by warp: which addresses the 32 lanes of each warp access, in what
+//! order, and what that costs by the rules of the `simulator` crate. No GPU is
+//! needed, and nothing is guessed: what the kernel language lacks is refused
+//! with its place and the words “not modelled”.
+//!
+//! # From file to counts
+//!
+//! 1. [`Scenario::load`] (or [`Scenario::from_text`]) reads the file and those
+//!    it names.
+//! 2. [`Scenario::runs`] lists the runs: variants × sweep points, with `--set`
+//!    over them. Each is a [`RunPlan`].
+//! 3. [`RunPlan::build`] evaluates the parameters, sizes launch and buffers,
+//!    and types the kernel: a [`Run`] with its [`program::Program`].
+//!
+//! # Nouns
+//!
+//! - **scenario**: a file, with its variants and sweep.
+//! - **variant**: a named change to the file, merged into it key by key.
+//! - **run**: one variant at one sweep point, every parameter a number.
+//! - **buffer**: an array in memory, by its name in the kernel; it has a type, a
+//!   shape, perhaps a pitch, an offset and contents.
+//! - **access site**: one place in the kernel that loads, stores or updates
+//!   memory; it is counted by itself.
+//! - **diagnostic**: an error with file, line, caret and a remedy.
+//!
+//! # What it leaves out
+//!
+//! Floating-point values are never computed, so no branch or index can depend
+//! on one. Values in memory are known only where the scenario gives a buffer
+//! contents. Textures, tensor-map copies, matrix instructions, distributed
+//! shared memory and recursion are not modelled. What an access costs is the
+//! `simulator` crate's business, and time that of the `model` crate.
+//!
+//! # Example: a layout guarded by a unit test
+//!
+//! ```
+//! use coalescope_scenario::{Embedded, Options, Scenario};
+//!
+//! let text = r#"
+//!     [params]
+//!     n = 4096
+//!     [launch]
+//!     grid = ["n / 256"]
+//!     block = [256]
+//!     [struct.Particle]
+//!     fields = ["float x", "float y", "float z"]
+//!     [buffers]
+//!     p = { type = "Particle", shape = ["n"] }
+//!     [kernel]
+//!     code = "load(p[blockIdx.x * blockDim.x + threadIdx.x].x);"
+//! "#;
+//! let scenario = Scenario::from_text("particles.toml", text, &Embedded(&[]))?;
+//! for plan in scenario.runs(&[("n".into(), "8192".into())], Options::default())? {
+//!     let run = plan.build()?;
+//!     assert_eq!(run.launch.grid, [32, 1, 1]);
+//!     assert_eq!(run.buffers[0].bytes, 8192 * 12);
+//!     assert_eq!(run.program.sites[0].text, "p[blockIdx.x * blockDim.x + threadIdx.x].x");
+//! }
+//! # Ok::<(), coalescope_scenario::Diagnostics>(())
+//! ```
+//!
+//! The language is described in `docs/scenario-language.md`.
 
 mod buffers;
 pub mod diagnostic;

@@ -359,6 +359,23 @@ impl<'a> Scope<'a> {
         })
     }
 
+    /// Adds to an error about the value of `quantity` what the parameters are
+    /// that it comes from.
+    pub(crate) fn explain(&self, error: Diagnostic, quantity: &Located<Quantity>) -> Diagnostic {
+        let Quantity::Expr(text) = &quantity.value else { return error };
+        let mut told: Vec<String> = Vec::new();
+        for (_, name) in identifiers(text) {
+            let param = self.params.iter().find(|(param, _)| param == name);
+            if let Some((_, value)) = param {
+                let value = format!("{name} = {value}");
+                if !told.contains(&value) {
+                    told.push(value);
+                }
+            }
+        }
+        if told.is_empty() { error } else { error.note(format!("here {}", told.join(", "))) }
+    }
+
     /// Refuses built-in variables that have no value where `code` stands.
     pub(crate) fn refuse_launch(&self, code: &Code, names: &[&str]) -> Result<(), Diagnostic> {
         match identifiers(&code.text).find(|(_, name)| names.contains(name)) {

@@ -8,6 +8,7 @@ use super::value::{
     Slot, Target, ThreadArray, Value, leaf_count, leaf_types,
 };
 use crate::diagnostic::{Diagnostic, Kind};
+use crate::launch::MAX_STATIC_SHARED_BYTES;
 use crate::program::{
     Expr, ExprKind, LocalArray, LocalArrayId, OpaqueReason, Root, Scalar, SharedArray, SharedId,
     StmtKind, ValueType,
@@ -1097,6 +1098,17 @@ impl<'a> Lowerer<'a> {
         self.shared.insert(key, id);
         if self.program.shared_bytes > MAX_BYTES {
             return Err(self.fail(too_large(span, "shared memory")));
+        }
+        // Dynamic memory is added at the end.
+        let fixed = self.program.shared_bytes;
+        if fixed > MAX_STATIC_SHARED_BYTES {
+            let message = format!(
+                "{fixed} bytes of `__shared__` arrays are over the limit of \
+                 {MAX_STATIC_SHARED_BYTES}"
+            );
+            let help = "use a smaller tile, or `extern __shared__` and [launch] \
+                        dynamic_shared_bytes, which may be up to 232448";
+            return Err(self.fail(Diagnostic::new(Kind::Limit, span, message, help)));
         }
         let address = Expr { kind: ExprKind::SharedBase(id), ty: ValueType::Pointer, span };
         let qualifiers =

@@ -62,6 +62,13 @@ impl<'a> Lowerer<'a> {
         }
     }
 
+    /// Binds the buffers by their names in the outermost scope.
+    pub(crate) fn bind_buffers(&mut self) {
+        for (index, buffer) in self.env.buffers.iter().enumerate() {
+            self.scopes[0].insert(buffer.name.clone(), Binding::Buffer(BufferId(index)));
+        }
+    }
+
     /// A kernel that is the statements of a body.
     fn body_kernel(&mut self, entry: &Entry) -> Lowered<KernelText> {
         let unit = self.unit;
@@ -74,9 +81,7 @@ impl<'a> Lowerer<'a> {
                 "remove `entry`, or write the whole __global__ function",
             )));
         }
-        for (index, buffer) in self.env.buffers.iter().enumerate() {
-            self.scopes[0].insert(buffer.name.clone(), Binding::Buffer(BufferId(index)));
-        }
+        self.bind_buffers();
         let root = unit.tree.root_node();
         let function = root.named_child(0).filter(|node| node.kind() == "function_definition");
         let body = function.and_then(|function| function.child_by_field_name("body"));

@@ -210,6 +210,8 @@ fn expression<T>(
     let unit = Unit::new(code, Shape::Expression, &[]);
     let mut lowerer = Lowerer::new(&unit, env, Items::default());
     lowerer.bind_params();
+    // For `buffer.pitch`.
+    lowerer.bind_buffers();
     let node = single_statement(&unit)
         .filter(|statement| statement.kind() == "return_statement")
         .and_then(|statement| statement.named_child(0));
