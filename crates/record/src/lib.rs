@@ -59,7 +59,7 @@
 //! | – `label`, `line` | its label or text; its line in the source, from 1 |
 //! | – `op`, `space`, `width` | operation as in [`warp`] lines; `"global"`, `"shared"` or `"local"`; bytes a lane |
 //! | – `atomic`, `type` | of a red or atom: `"add"`, `"u32"` |
-//! | – `instructions` | warp instructions executed, those without an active lane included |
+//! | – `instructions` | warp instructions executed, those without an active lane included; not there where only their work was counted |
 //! | – the counts | sums over all warps; `exact` is whether each was exact (below) |
 //! | – `efficiency.requested` | requested bytes ÷ moved bytes; over 1 when lanes share addresses |
 //! | – `efficiency.unique` | distinct bytes of each warp ÷ moved bytes; at most 1 |
@@ -118,7 +118,7 @@ pub mod warp;
 
 pub use crate::csv::CsvWriter;
 pub use jsonl::{BadLine, BadLineKind, MAX_LINE_BYTES, read_runs, write_run};
-pub use metrics::{Level, Metric, MetricMap};
+pub use metrics::{Counted, Level, Metric, MetricMap};
 pub use run::{
     Access, Bandwidth, Bases, Buffer, CacheState, Clocks, Efficiency, FORMAT, KernelTotals, Launch,
     Map, OpClass, RunRecord, Source, Spread, Time, Traffic, Value, median,

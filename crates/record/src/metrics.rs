@@ -22,11 +22,13 @@
 //! assert_eq!(dram.field_value(&Value::Integer(100)), Some(Value::Integer(3200)));
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use simulator::{Field, Space, Totals};
 
-use crate::run::{OpClass, Value};
+use crate::run::{Efficiency, KernelTotals, OpClass, Traffic, Value};
 
 /// One metric of the profiler and the field that it counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,6 +237,87 @@ impl MetricMap {
     }
 }
 
+/// What a profiler's values say, in our fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Counts of the kernel and of each class of operations.
+    pub totals: KernelTotals,
+    /// What moved between the levels of memory.
+    pub traffic: Traffic,
+    /// The profiler's own time of the kernel, in seconds.
+    pub seconds: Option<f64>,
+}
+
+impl MetricMap {
+    /// The fields that `counters` (by metric name) stand for, as `level` counts
+    /// them, for a kernel that executes operations of `classes`.
+    ///
+    /// A field of the kernel is the value of the kernel's own metric, or the
+    /// sum over those of `classes` that have the field; it is absent if one of
+    /// these was not counted. What
+    /// only one level has (time, traffic, instructions) is taken from there.
+    pub fn read(
+        &self,
+        chip: &str,
+        counters: &BTreeMap<String, Value>,
+        level: Level,
+        classes: &[OpClass],
+    ) -> Counted {
+        let value = |field: &str, class: Option<OpClass>, level: Level| {
+            let metric = self.find(chip, field, class, level)?;
+            metric.field_value(counters.get(&metric.name)?)
+        };
+        let count = |field: &str, class, level| value(field, class, level)?.as_u128();
+        // Over the classes that have such a field, each of which must be counted.
+        let sum = |field: &str, level: Level, having: &dyn Fn(OpClass) -> bool| -> Option<u128> {
+            let mut having = classes.iter().filter(|&&class| having(class)).peekable();
+            having.peek()?;
+            having.try_fold(0u128, |sum, &class| sum.checked_add(count(field, Some(class), level)?))
+        };
+        let either = |field: &str, class| {
+            count(field, class, Level::Hardware).or_else(|| count(field, class, Level::Instruction))
+        };
+
+        let mut totals = KernelTotals::default();
+        for &class in classes {
+            let mut of_class = Totals {
+                instructions: either("instructions", Some(class)).unwrap_or_default(),
+                ..Totals::default()
+            };
+            for field in Field::ALL {
+                of_class.set(field, count(field.name(), Some(class), level));
+            }
+            totals.counts.instructions += of_class.instructions;
+            if of_class != Totals::default() {
+                totals.by_class.insert(class, of_class);
+            }
+        }
+        for field in Field::ALL {
+            let name = field.name();
+            let sum = || sum(name, level, &|class| field.applies_to(class.space()));
+            let kernel = count(name, None, level).or_else(sum);
+            totals.counts.set(field, kernel);
+        }
+        totals.efficiency = Efficiency::of(&totals.counts);
+
+        let cached = |class: OpClass| class.space() != Space::Shared;
+        let atomic = |class| matches!(class, OpClass::GlobalRed | OpClass::GlobalAtom);
+        let whole = |field| count(field, None, Level::Hardware);
+        Counted {
+            totals,
+            traffic: Traffic {
+                l1_hit_sectors: sum("l1_hit_sectors", Level::Hardware, &cached),
+                l2_read_sectors: whole("l2_read_sectors"),
+                l2_write_sectors: whole("l2_write_sectors"),
+                l2_atomic_sectors: sum("l2_atomic_sectors", Level::Hardware, &atomic),
+                dram_read_bytes: whole("dram_read_bytes"),
+                dram_write_bytes: whole("dram_write_bytes"),
+            },
+            seconds: value("seconds", None, Level::Hardware).and_then(|value| value.as_f64()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,6 +397,50 @@ mod tests {
         assert_eq!(time.field_value(&Value::Integer(1500)), Some(Value::Real(1500.0 * 1e-9)));
         assert_eq!(time.field_value(&Value::Real(f64::NAN)), None);
         assert_eq!(time.base_name(), "gpu__time_duration");
+    }
+
+    #[test]
+    fn a_profilers_values_become_fields() {
+        use OpClass::{GlobalAtom, GlobalLd, SharedLd};
+
+        let counters: BTreeMap<String, Value> = [
+            ("smsp__inst_executed_op_global_ld.sum", 64u64),
+            ("smsp__inst_executed_op_shared_ld.sum", 32),
+            ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 60),
+            ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 241),
+            ("sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ld.sum", 240),
+            ("l1tex__data_pipe_lsu_wavefronts.sum", 129),
+            ("l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", 65),
+            ("dram__sectors_read.sum", 10),
+            ("gpu__time_duration.sum", 2048),
+        ]
+        .map(|(name, value)| (name.to_owned(), Value::from(value)))
+        .into();
+        let map = MetricMap::shipped();
+        let counted = map.read("9.0", &counters, Level::Hardware, &[GlobalLd, SharedLd]);
+        let counts = &counted.totals.counts;
+        assert_eq!(counts.instructions, 96);
+        // Shared loads have no sectors, and requests that nobody counts.
+        assert_eq!((counts.requests, counts.sectors), (None, Some(241)));
+        assert_eq!(counted.totals.by_class[&GlobalLd].requests, Some(60));
+        assert_eq!(counts.data_wavefronts, Some(128));
+        assert_eq!(counts.tags, None);
+        assert_eq!(counted.totals.by_class[&SharedLd].data_wavefronts, Some(65));
+        assert_eq!(counted.traffic.dram_read_bytes, Some(320));
+        assert_eq!(counted.traffic.l2_atomic_sectors, None);
+        assert_eq!(counted.seconds, Some(2048.0 * 1e-9));
+
+        let exact = map.read("9.0", &counters, Level::Instruction, &[GlobalLd, SharedLd]);
+        assert_eq!(exact.totals.counts.sectors, Some(240));
+        assert_eq!(exact.totals.counts.data_wavefronts, None);
+        // With one class not counted, the kernel's sum is not known.
+        let partly = map.read("9.0", &counters, Level::Hardware, &[GlobalLd, GlobalAtom]);
+        assert_eq!(partly.totals.counts.sectors, None);
+        assert_eq!(partly.totals.by_class[&GlobalLd].sectors, Some(241));
+        assert!(!partly.totals.by_class.contains_key(&GlobalAtom));
+        // Nobody has looked up the names on this chip.
+        let unknown = map.read("7.5", &counters, Level::Hardware, &[GlobalLd]);
+        assert_eq!(unknown, Counted::default());
     }
 
     #[test]

@@ -789,14 +789,36 @@ impl Serialize for KernelTotals {
             map.serialize_entry("efficiency", efficiency)?;
         }
         if !self.by_class.is_empty() {
-            map.serialize_entry("by_class", &self.by_class)?;
+            map.serialize_entry("by_class", &ByClass(&self.by_class))?;
         }
         map.end()
     }
 }
 
+/// The counts of each class, as an object.
+struct ByClass<'a>(&'a BTreeMap<OpClass, Totals>);
+
+impl Serialize for ByClass<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Counts<'a>(&'a Totals);
+        impl Serialize for Counts<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                serialize_counts(&mut map, self.0)?;
+                map.end()
+            }
+        }
+        serializer.collect_map(self.0.iter().map(|(class, totals)| (class, Counts(totals))))
+    }
+}
+
 fn serialize_counts<M: SerializeMap>(map: &mut M, counts: &Totals) -> Result<(), M::Error> {
-    map.serialize_entry("instructions", &counts.instructions)?;
+    // Counters may lack the instructions of what they count.
+    let uncounted = counts.instructions == 0
+        && Field::ALL.into_iter().any(|field| counts.get(field).is_some_and(|count| count > 0));
+    if !uncounted {
+        map.serialize_entry("instructions", &counts.instructions)?;
+    }
     for field in Field::ALL {
         if let Some(value) = counts.get(field) {
             map.serialize_entry(field.name(), &value)?;
