@@ -93,6 +93,10 @@ pub enum Error {
     #[error("{0}")]
     Worker(String),
 
+    /// The profiler is absent, forbidden or failed.
+    #[error("{0}")]
+    Profiler(#[from] crate::profiler::Trouble),
+
     /// Input that cannot be measured as it is given.
     #[error("{0}")]
     Input(String),

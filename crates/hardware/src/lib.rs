@@ -18,9 +18,12 @@
 
 pub mod bench;
 pub mod clocks;
+mod date;
 pub mod device;
 pub mod error;
 pub mod job;
+mod output;
+pub mod profiler;
 pub mod statistics;
 pub mod supervisor;
 pub mod warps;

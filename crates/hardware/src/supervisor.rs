@@ -102,6 +102,28 @@ pub fn run(
     Ok(())
 }
 
+/// What the GPU is: opens it in a worker that has nothing to do.
+///
+/// # Errors
+/// Where it cannot be opened.
+pub fn describe(worker: &WorkerCommand, gpu: u32) -> Result<Description, Error> {
+    let mut found = None;
+    let mut take = |event: Event<'_>| {
+        if let Event::Ready(description) = event {
+            found = Some(description.clone());
+        }
+        Ok(())
+    };
+    let (_, ended) = run_once(worker, gpu, &[], &mut take)?;
+    found.ok_or_else(|| {
+        Error::Worker(format!(
+            "the worker process ended {} before it had opened the GPU{}",
+            how(ended.status),
+            said(&ended.said)
+        ))
+    })
+}
+
 fn how(status: Option<ExitStatus>) -> String {
     status.map_or_else(|| "late".to_owned(), |status| format!("with {status}"))
 }

@@ -43,7 +43,7 @@ pub struct BatchCounts {
     pub values: Array2<u32>,
     /// n × 12: whether the rule set defines the value of the same place.
     pub defined: Array2<bool>,
-    /// Length n: [`Counts::exact`].
+    /// Length n: [`Counts::exact`](crate::Counts::exact).
     pub exact: Array1<bool>,
 }
 

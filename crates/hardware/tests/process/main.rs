@@ -6,6 +6,7 @@
 
 #[path = "../../../cuda-driver/tests/mock/mod.rs"]
 mod mock;
+mod warps;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let tests: Vec<Test> = worker::TESTS.to_vec();
+    let tests: Vec<Test> = [worker::TESTS, warps::TESTS].concat();
     let mut failed = Vec::new();
     for (name, test) in &tests {
         if filter.is_some_and(|filter| !name.contains(filter.as_str())) {

@@ -12,12 +12,12 @@
 //!
 //! - **by period**: requests, sectors, tags and bytes depend on the addresses
 //!   modulo the line size only ([`Field::is_periodic`]). The number of warps
-//!   for each residue of the uniform part is exact integer arithmetic
-//!   ([`residues`]); one representative warp is counted for each residue.
+//!   for each residue of the uniform part is exact integer arithmetic; one
+//!   representative warp is counted for each residue (`residues.rs`).
 //! - **by carries**: the stages of CC 9.0 hash all address bits, but by XOR,
 //!   and an XOR of all addresses by a constant on line bits changes no count.
 //!   So what matters of the upper bits is only how a carry out of the lower
-//!   ones changes them for some lanes and not for others ([`carries`]).
+//!   ones changes them for some lanes and not for others (`carries.rs`).
 //!
 //! Both take a time that does not depend on the ranges of the variables. Where
 //! the second would need too many representatives, and the set is too large to
@@ -41,10 +41,13 @@
 //! # Ok::<(), coalescope_simulator::AffineError>(())
 //! ```
 
-pub mod carries;
-pub mod residues;
+mod carries;
+mod columns;
+mod congruence;
+mod residues;
 #[cfg(test)]
 mod tests;
+mod uniform;
 
 use alloc::vec::Vec;
 use core::fmt;

@@ -14,8 +14,8 @@ use super::AffineTerm;
 /// is kept while the window moves).
 ///
 /// The product of the counts must fit 128 bits, which
-/// [`AffineAccess::warps`](super::AffineAccess::warps) checks; `modulus` ≥ 1.
-pub fn warps_by_residue(terms: &[AffineTerm], modulus: u64) -> Vec<u128> {
+/// `AffineAccess::warps` checks; `modulus` ≥ 1.
+pub(super) fn warps_by_residue(terms: &[AffineTerm], modulus: u64) -> Vec<u128> {
     let size = modulus as usize;
     let mut weights = vec![0u128; size];
     if let Some(zero) = weights.first_mut() {

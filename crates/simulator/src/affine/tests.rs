@@ -88,6 +88,39 @@ fn accesses() -> impl Strategy<Value = AffineAccess> {
     })
 }
 
+/// Lanes whole rows apart, moved along and across the rows.
+fn columns() -> impl Strategy<Value = AffineAccess> {
+    let op = prop_oneof![
+        Just(Op::LOAD),
+        Just(Op::STORE),
+        Just(Op::plain(OpKind::Reduction(AtomicOp::Add), Space::Global)),
+    ];
+    let lane_rows = prop_oneof![
+        Just(core::array::from_fn(|lane| lane as u64)),
+        Just(core::array::from_fn(|lane| lane as u64 / 8)),
+        proptest::array::uniform32(0u64..20),
+    ];
+    let within = prop_oneof![Just(1i64), Just(-1), Just(32), 1i64..64];
+    let across = prop_oneof![Just(32i64), Just(1), Just(-1), 1i64..40];
+    let terms = (within, 1u64..100, across, 1u64..12, coefficients(), 1u64..3);
+    (op, 8u32..13, any::<u32>(), lane_rows, 0u64..1 << 44, terms).prop_map(
+        |(op, log_pitch, mask, rows, base, (within, length, across, height, other, more))| {
+            let term = |coefficient: i64, count| AffineTerm { coefficient, count };
+            AffineAccess {
+                op,
+                width: 4,
+                mask: LaneMask(mask),
+                lane_addresses: rows.map(|row| base * 4 + (row << log_pitch)),
+                terms: vec![
+                    term(4 * within, length),
+                    term(across << log_pitch, height),
+                    term(4 * other, more),
+                ],
+            }
+        },
+    )
+}
+
 /// Every field that either has a period or was counted.
 fn assert_same(access: &AffineAccess, rules: &RuleSet, counted: &AffineCounts) {
     let expected = brute_force(access, rules);
@@ -105,10 +138,15 @@ fn assert_same(access: &AffineAccess, rules: &RuleSet, counted: &AffineCounts) {
     }
 }
 
-/// Counts by classes of carries, whether or not that is the cheapest way.
-fn by_carries(access: &AffineAccess, rules: &RuleSet) -> Option<Totals> {
-    let line_bytes = rules.data().cache.map(|cache| cache.line_bytes);
-    Some(carries::Plan::by_classes(access, line_bytes?)?.count(access, rules).0)
+/// Each way to count the fields without a period, whether or not it is the
+/// cheapest.
+fn all_ways(access: &AffineAccess, rules: &RuleSet) -> Vec<Totals> {
+    let Some(cache) = rules.data().cache else { return Vec::new() };
+    let ways = [
+        carries::Plan::by_classes(access, cache.line_bytes),
+        carries::Plan::by_columns(access, cache.line_bytes),
+    ];
+    ways.into_iter().flatten().map(|plan| plan.count(access, rules).0).collect()
 }
 
 proptest! {
@@ -122,12 +160,26 @@ proptest! {
     }
 
     #[test]
-    fn carries_equal_brute_force_on_hopper(access in accesses()) {
-        let rules = RuleSet::for_arch("9.0").unwrap();
-        if access.op.space == Space::Global
-            && access.terms.iter().all(|term| term.count > 0)
-            && let Some(totals) = by_carries(&access, &rules)
-        {
+    fn every_way_equals_brute_force_on_hopper(access in accesses()) {
+        let rules = hopper();
+        if access.op.space == Space::Global && access.terms.iter().all(|term| term.count > 0) {
+            for totals in all_ways(&access, &rules) {
+                prop_assert_eq!(totals, brute_force(&access, &rules));
+            }
+        }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn columns_equal_brute_force_on_hopper(access in columns()) {
+        let rules = hopper();
+        let ways = all_ways(&access, &rules);
+        prop_assert!(access.mask.count() < 2 || ways.len() == 2 || access.terms.len() > 2);
+        for totals in ways {
             prop_assert_eq!(totals, brute_force(&access, &rules));
         }
     }
@@ -165,6 +217,39 @@ fn large_sets_are_counted_exactly_and_at_once() {
         let expected = rules.count(&last).tag_wavefronts.unwrap();
         assert_eq!(step(warps) - step(warps - 1), u128::from(expected));
     }
+}
+
+/// A transpose that writes down columns, 2^18 × 2^18 floats: each warp's lanes
+/// lie a row of 2^20 bytes apart.
+#[test]
+fn walks_down_columns_are_counted_exactly_and_at_once() {
+    let rules = hopper();
+    let log_pitch = 20;
+    let access = |along, across| AffineAccess {
+        op: Op::STORE,
+        lane_addresses: core::array::from_fn(|lane| (7 << 44) + ((lane as u64) << log_pitch)),
+        ..contiguous(vec![
+            AffineTerm { coefficient: 4, count: along },
+            AffineTerm { coefficient: 32 << log_pitch, count: across },
+        ])
+    };
+    let counted = access(1 << 18, 1 << 13).count(&rules, 1 << 16).unwrap();
+    assert!(matches!(counted.stages, Stages::Exact { .. }), "{:?}", counted.stages);
+    // Neither the place along the row nor 32 rows more change anything, as long
+    // as rows begin at multiples of 32 rows: 2^31 times one warp.
+    let one = rules.count(&access(1, 1).moved(0));
+    assert_eq!(counted.totals.tag_wavefronts, one.tag_wavefronts.map(|n| u128::from(n) << 31));
+    assert_eq!(counted.totals.data_wavefronts, one.data_wavefronts.map(|n| u128::from(n) << 31));
+    // Moved on by one row they straddle; brute force on a small part, and the
+    // number of warps on the whole.
+    let mut moved = access(1 << 18, 1 << 13);
+    moved.lane_addresses = moved.lane_addresses.map(|address| address + (1 << log_pitch));
+    let whole = moved.count(&rules, 1 << 16).unwrap();
+    assert!(matches!(whole.stages, Stages::Exact { .. }), "{:?}", whole.stages);
+    assert_eq!(whole.totals.instructions, 1 << 31);
+    moved.terms[0].count = 40;
+    moved.terms[1].count = 300;
+    assert_same(&moved, &rules, &moved.count(&rules, 1 << 16).unwrap());
 }
 
 #[test]
