@@ -1,5 +1,6 @@
 //! Errors with their place and remedy.
 
+use crate::lower::suggest::nearest;
 use crate::source::{Source, SourceId, Sources, Span};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
@@ -200,21 +201,6 @@ fn printable(text: &str, span: Span) -> Range<usize> {
 /// Lines of a span that are underlined; the rest of a longer one is left out.
 const LINES_SHOWN: usize = 6;
 
-/// The candidate closest to `name`, if one is close enough to be what was
-/// meant.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let most = (name.chars().count() / 3).clamp(1, 3);
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
-        .filter(|&(distance, candidate)| {
-            distance <= most && distance < candidate.chars().count()
-                || candidate.eq_ignore_ascii_case(name)
-        })
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
-}
-
 /// The remedy for an unknown name: the nearest known one, and all of them
 /// (the first twenty, when there are more).
 ///
@@ -231,7 +217,7 @@ pub fn known_names<'a>(
     let shown: Vec<&str> = candidates.iter().copied().take(20).collect();
     let more = if candidates.len() > shown.len() { ", …" } else { "" };
     let list = format!("{}{more}", shown.join(", "));
-    match nearest(name, candidates) {
+    match nearest(name, candidates.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? Known {what}: {list}"),
         None => format!("known {what}: {list}"),
     }
@@ -339,12 +325,17 @@ error: message
     }
 
     #[test]
-    fn nearest_names() {
-        let known = ["title", "summary", "launch", "n"];
-        assert_eq!(nearest("titel", known), Some("title"));
-        assert_eq!(nearest("Launch", known), Some("launch"));
-        assert_eq!(nearest("m", known), None);
-        assert_eq!(nearest("grid", known), None);
+    fn unknown_names_are_told_with_the_known_ones() {
+        let known = ["title", "summary", "launch"];
+        assert_eq!(
+            known_names("titel", "keys", known),
+            "did you mean `title`? Known keys: title, summary, launch"
+        );
+        assert_eq!(known_names("grid", "keys", known), "known keys: title, summary, launch");
+        assert_eq!(known_names("grid", "keys", []), "there are no keys here");
+        let many: Vec<String> = (0..30).map(|i| format!("parameter_{i}")).collect();
+        let help = known_names("x", "parameters", many.iter().map(String::as_str));
+        assert!(help.ends_with("parameter_19, …"), "{help}");
     }
 
     proptest! {

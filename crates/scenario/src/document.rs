@@ -7,7 +7,8 @@
 //! Nothing is required here: a variant may supply what the base lacks, so
 //! whether a run is complete is asked after merging ([`crate::layer`]).
 
-use crate::diagnostic::{Diagnostic, Kind, nearest};
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::lower::suggest::nearest;
 use crate::source::{SourceId, Span};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;

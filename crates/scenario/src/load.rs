@@ -370,7 +370,12 @@ fn layers(document: &Document) -> Result<Vec<NamedLayer>, Vec<Diagnostic>> {
         }
     }
     let named = layers.iter().any(|(_, layer)| **layer == base);
-    if variants.is_empty() || base.is_complete() && !named {
+    // Several variants that each name a function of the file: the file itself
+    // names none, and would not know which.
+    let entry = |layer: &Layer| layer.kernel.as_ref().is_some_and(|k| k.value.entry.is_some());
+    let leaves_entry_open =
+        layers.len() > 1 && !entry(&base) && layers.iter().all(|(_, layer)| entry(layer));
+    if variants.is_empty() || base.is_complete() && !named && !leaves_entry_open {
         layers.insert(0, (None, Arc::new(base)));
     }
     for (_, layer) in &layers {

@@ -57,24 +57,36 @@ impl Definition {
         sources: &Sources,
     ) {
         self.span = literal.span(source);
-        self.value = value_of(&literal.value, self.span, sources);
+        self.set(value_of(&literal.value, self.span, sources));
+    }
+
+    /// Sets the value; a floating-point parameter stays one.
+    fn set(&mut self, value: Value) {
+        self.value = match (&self.value, value) {
+            (Value::Float(_), Value::Int(int)) => Value::Float(int as f64),
+            (_, value) => value,
+        };
     }
 
     /// Another value from the command line: a literal, else an expression.
     pub(crate) fn replace_with_text(&mut self, code: &Code) {
         let text = code.text.trim();
         self.span = code.span(0, code.text.len());
-        self.value = if let Ok(int) = text.replace('_', "").parse() {
+        let number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
+        let float = if number { text.parse::<f64>().ok() } else { None };
+        // `1e6` is how many say a million; integers up to 2^53 are exact.
+        let whole = float.filter(|x| !text.contains('.') && x.fract() == 0.0 && x.abs() < 9e15);
+        self.set(if let Ok(int) = text.replace('_', "").parse() {
             Value::Int(int)
         } else if let Ok(truth) = text.parse() {
             Value::Bool(truth)
-        } else if text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.')
-            && let Ok(float) = text.parse()
-        {
+        } else if let Some(whole) = whole {
+            Value::Int(whole as i128)
+        } else if let Some(float) = float {
             Value::Float(float)
         } else {
             Value::Expr(code.clone())
-        };
+        });
     }
 
     /// Another definition that keeps the stated type when it states none.

@@ -84,6 +84,11 @@ fn the_file_without_a_variant_is_a_run_unless_one_is_equal_to_it() {
          [variant.two]\nkernel.code = \"load(a[1]);\"\n"
     );
     assert_eq!(labels(&incomplete, &[]), ["one", "two"]);
+    let entries = format!(
+        "{LAUNCH}[buffers]\na = {{ type = \"int\", shape = [64] }}\n[kernel]\ncode = \"two\"\n\
+         [variant.one]\nkernel.entry = \"f\"\n[variant.two]\nkernel.entry = \"g\"\n"
+    );
+    assert_eq!(labels(&entries, &[]), ["one", "two"]);
 }
 
 #[test]
@@ -207,6 +212,23 @@ fn an_override_keeps_the_stated_type() {
     let plans = scenario(&text).runs(&[set("n", "-1")], Options::default());
     let error = plans.map(|plans| plans[0].build().map(drop));
     assert!(matches!(error, Ok(Err(errors)) if errors.errors[0].kind == Kind::Type));
+}
+
+#[test]
+fn numbers_on_the_command_line_may_be_written_as_people_do() {
+    let text = format!("[params]\nn = 1\nf = 0.5\n{LAUNCH}{BODY}[sweep]\nf = [2, 2.5]\n");
+    let set_to = |name, value_text| {
+        value(&build(&text, &[set(name, value_text)], Options::default())[0], name)
+    };
+    assert_eq!(set_to("n", "1_000"), "1000 I32");
+    assert_eq!(set_to("n", "1e6"), "1000000 I32");
+    assert_eq!(set_to("n", "-3"), "-3 I32");
+    assert_eq!(set_to("n", "1 << 20"), "1048576 I32");
+    assert_eq!(set_to("n", "true"), "true Bool");
+    assert_eq!(set_to("f", "3"), "3.0 F32");
+    assert_eq!(set_to("f", "1e-3"), "0.0010000000474974513 F32");
+    let swept = build(&text, &[], Options::default());
+    assert_eq!([value(&swept[0], "f"), value(&swept[1], "f")], ["2.0 F32", "2.5 F32"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::program::{
     StmtKind, ValueType,
 };
 use crate::source::Span;
-use crate::types::{StructTable, Type};
+use crate::types::{self, StructTable, Type};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use tree_sitter::Node;
@@ -195,14 +195,21 @@ impl<'a> Lowerer<'a> {
     /// Records a name that nothing defines, with one like it if there is one.
     pub(crate) fn unknown_name(&mut self, node: Node<'_>, name: &str, what: &str) -> Failed {
         let span = self.span(node);
-        let names = self.visible_names();
+        let (names, remedy) = if what == "type" {
+            let structs = self.structs.structs.iter().map(|layout| layout.name.clone());
+            let common = types::COMMON_NAMES.iter().map(|&name| name.to_owned());
+            let remedy = "use a type of CUDA such as float, int, float4, or define it";
+            (structs.chain(common).collect(), remedy)
+        } else {
+            (self.visible_names(), "declare it, or add it to [params] or [buffers]")
+        };
         let mut error = Diagnostic::new(
             Kind::UnknownName,
             span,
             format!("unknown {what} `{name}`"),
             match suggest::nearest(name, names.iter().map(String::as_str)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "declare it, or add it to [params] or [buffers]".to_owned(),
+                None => remedy.to_owned(),
             },
         );
         let unread: Vec<_> = self

@@ -17,7 +17,7 @@ mod macros;
 mod parse;
 mod place;
 mod stmt;
-mod suggest;
+pub(crate) mod suggest;
 mod tokens;
 mod value;
 

@@ -1,0 +1,2 @@
+// größer
+__global__ void k(float *a) { load(a[0]); }
