@@ -1,2 +1,61 @@
-//! The `coalescope` command.
-fn main() {}
+//! The `coalescope` command: what was typed → validated inputs → run → report.
+//!
+//! It names all crates and holds no arithmetic of its own.
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+mod selection;
+mod shipped;
+
+use args::{Cli, Color, Command};
+use clap::{CommandFactory, Parser};
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.color {
+        Color::Auto => {}
+        Color::Always => anstream::ColorChoice::Always.write_global(),
+        Color::Never => anstream::ColorChoice::Never.write_global(),
+    }
+    match run(&cli.command) {
+        Ok(code) => code,
+        // The reader has what it wanted.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let red = anstyle::AnsiColor::Red.on_default().bold();
+            anstream::eprintln!("{red}error{red:#}: {error:#}");
+            commands::bad_input()
+        }
+    }
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Sim(args) => commands::sim::run(args),
+        Command::Warp(args) => commands::warp::run(args),
+        Command::Emit(args) => commands::emit::run(args),
+        Command::List => commands::list::run(),
+        Command::Schema => {
+            let schema = serde_json::to_string_pretty(&scenario::json_schema())?;
+            writeln!(anstream::stdout().lock(), "{schema}")?;
+            Ok(commands::GOOD)
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                *shell,
+                &mut Cli::command(),
+                "coalescope",
+                &mut std::io::stdout().lock(),
+            );
+            Ok(commands::GOOD)
+        }
+        Command::Man => {
+            clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout().lock())?;
+            Ok(commands::GOOD)
+        }
+    }
+}

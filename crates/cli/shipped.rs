@@ -1,28 +1,38 @@
 //! The scenarios and kernels that ship inside the binary.
 
 use include_dir::{Dir, include_dir};
+use std::io;
+use std::path::Path;
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
 /// Names of the shipped scenarios, in alphabetical order.
 pub(crate) fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> = SCENARIOS
-        .files()
-        .filter_map(|file| file.path().to_str()?.strip_suffix(".toml"))
-        .collect();
+    let mut names: Vec<_> =
+        SCENARIOS.files().filter_map(|file| file.path().to_str()?.strip_suffix(".toml")).collect();
     names.sort_unstable();
     names
 }
 
-/// The bytes of a shipped file by its path from the top of the repository,
-/// such as `scenarios/strided.toml` or `kernels/transpose.cu`.
-pub(crate) fn read(path: &str) -> Option<&'static [u8]> {
-    let (folder, rest) = path.split_once('/')?;
-    let dir = match folder {
-        "scenarios" => &SCENARIOS,
-        "kernels" => &KERNELS,
-        _ => return None,
-    };
-    dir.get_file(rest).map(|file| file.contents())
+/// The text of a shipped scenario by its name.
+pub(crate) fn scenario(name: &str) -> Option<&'static str> {
+    SCENARIOS.get_file(format!("{name}.toml"))?.contents_utf8()
+}
+
+/// The shipped files by their paths from the top of the repository.
+pub(crate) struct Shipped;
+
+impl scenario::Files for Shipped {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let path = scenario::source::normalised(path);
+        let file = if let Ok(rest) = path.strip_prefix("scenarios") {
+            SCENARIOS.get_file(rest)
+        } else if let Ok(rest) = path.strip_prefix("kernels") {
+            KERNELS.get_file(rest)
+        } else {
+            None
+        };
+        file.map(|file| file.contents().to_vec()).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
 }

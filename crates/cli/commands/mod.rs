@@ -1,0 +1,17 @@
+//! One file a command: arguments in, an exit code out.
+
+pub(crate) mod emit;
+pub(crate) mod list;
+pub(crate) mod sim;
+pub(crate) mod table;
+pub(crate) mod warp;
+
+use std::process::ExitCode;
+
+/// Everything went well.
+pub(crate) const GOOD: ExitCode = ExitCode::SUCCESS;
+
+/// Bad input or usage.
+pub(crate) fn bad_input() -> ExitCode {
+    ExitCode::from(2)
+}

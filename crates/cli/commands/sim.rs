@@ -1,0 +1,158 @@
+//! `coalescope sim`: how a scenario's accesses fall on sectors and lines.
+
+use crate::args::SimArgs;
+use crate::commands::table::Report;
+use crate::commands::{GOOD, bad_input};
+use crate::progress;
+use crate::selection::{Complaints, rule_sets, runs, scenarios};
+use anyhow::Result;
+use record::{Access, Bases, KernelTotals, RunRecord, Source};
+use scenario::count::{self, LaunchCounts};
+use scenario::{Diagnostics, Options, Run, RunPlan, Scenario};
+use simulator::RuleSet;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Counts every run that the arguments select and prints the result.
+pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
+    let mut complaints = Complaints::default();
+    let rules = rule_sets(&args.arch, &mut complaints);
+    if rules.is_empty() {
+        return Ok(bad_input());
+    }
+    let scenarios = scenarios(&args.selection.scenarios, &mut complaints);
+    let mut sink = Sink::new(args)?;
+    for scenario in &scenarios {
+        let plans = runs(scenario, &args.selection, Options::default(), &mut complaints);
+        let mut report = Report::new(scenario, &rules);
+        for plan in plans {
+            for (arch, rules) in &rules {
+                match predict(&plan, arch, rules, args.exact) {
+                    Ok(prediction) => sink.one(&plan, &prediction, &mut report)?,
+                    Err(errors) => {
+                        complaints.diagnostics(&errors);
+                        // Another rule set would say the same.
+                        break;
+                    }
+                }
+            }
+        }
+        sink.scenario(scenario, &report)?;
+    }
+    sink.finish()?;
+    Ok(if complaints.any() { bad_input() } else { GOOD })
+}
+
+/// A run with its counts by one rule set.
+pub(crate) struct Prediction {
+    pub(crate) run: Run,
+    pub(crate) arch: String,
+    pub(crate) rules: RuleSet,
+    pub(crate) counts: LaunchCounts,
+    pub(crate) record: RunRecord,
+}
+
+/// Builds a run and counts it.
+fn predict(
+    plan: &RunPlan,
+    arch: &str,
+    rules: &RuleSet,
+    exact: bool,
+) -> Result<Prediction, Diagnostics> {
+    let run = plan.build()?;
+    let bases = run.assumed_bases();
+    let bar = progress::bar(0, "blocks");
+    bar.set_message(format!("{} {}", run.scenario, plan.label()));
+    let report = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let options = count::Options { exact, progress: Some(&report), ..count::Options::default() };
+    let counted = count::count(&run, rules, &bases, &options);
+    bar.finish_and_clear();
+    let counts =
+        counted.map_err(|error| Diagnostics::new(Arc::clone(&run.sources), vec![error]))?;
+    let record = record_of(&run, arch, &counts, &bases);
+    Ok(Prediction { run, arch: arch.to_owned(), rules: rules.clone(), counts, record })
+}
+
+/// The run record of a prediction.
+fn record_of(run: &Run, arch: &str, counts: &LaunchCounts, bases: &[u64]) -> RunRecord {
+    let launch = record::Launch {
+        grid: run.launch.grid,
+        block: run.launch.block,
+        registers: run.launch.registers,
+        shared_bytes: Some(run.program.shared_bytes),
+    };
+    let mut record = RunRecord::new(run.scenario.clone(), Source::Predicted, launch);
+    record.variant = run.variant.clone();
+    record.params = run
+        .params
+        .iter()
+        .map(|(name, value)| (name.clone(), record::Value::from(value.value)))
+        .collect();
+    record.arch = Some(arch.to_owned());
+    record.bases = Some(Bases::Assumed);
+    record.buffers = run
+        .buffers
+        .iter()
+        .zip(bases)
+        .map(|(buffer, &base)| record::Buffer {
+            name: buffer.name.clone(),
+            base: base.saturating_add(buffer.offset_bytes),
+            bytes: buffer.bytes,
+            pitch: buffer.pitch,
+        })
+        .collect();
+    let sites = || run.program.sites.iter().zip(&counts.sites);
+    record.accesses = sites()
+        .map(|(site, counted)| {
+            let line = u32::try_from(run.sources.line(site.span)).ok();
+            Access::new(site.label.clone(), line, site.op, site.width, counted.totals.clone())
+        })
+        .collect();
+    record.totals =
+        Some(KernelTotals::of(sites().map(|(site, counted)| (site.op, &counted.totals))));
+    record
+}
+
+/// Where results go: tables, JSON Lines or CSV.
+enum Sink {
+    Tables,
+    Json,
+    Csv(record::CsvWriter<std::io::StdoutLock<'static>>),
+}
+
+impl Sink {
+    fn new(args: &SimArgs) -> Result<Self> {
+        Ok(match (args.json, args.csv) {
+            (true, _) => Self::Json,
+            (_, true) => Self::Csv(record::CsvWriter::new(std::io::stdout().lock())?),
+            _ => Self::Tables,
+        })
+    }
+
+    fn one(&mut self, plan: &RunPlan, prediction: &Prediction, report: &mut Report) -> Result<()> {
+        match self {
+            Self::Tables => report.add(plan, prediction),
+            Self::Json => record::write_run(std::io::stdout().lock(), &prediction.record)?,
+            Self::Csv(writer) => writer.write(&prediction.record)?,
+        }
+        Ok(())
+    }
+
+    fn scenario(&mut self, _scenario: &Scenario, report: &Report) -> Result<()> {
+        if let Self::Tables = self {
+            write!(anstream::stdout().lock(), "{report}")?;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        if let Self::Csv(writer) = self {
+            writer.finish()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,210 @@
+//! The table of `coalescope sim`: one row an access, the worst of a run first.
+
+use crate::commands::sim::Prediction;
+use anstyle::{AnsiColor, Style};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use record::units;
+use scenario::count::Method;
+use scenario::{RunPlan, Scenario};
+use simulator::{Field, RuleSet, Space, Totals};
+use std::fmt;
+
+/// Below this share of used bytes an access is painted red.
+const POOR: f64 = 0.5;
+/// Below this one yellow: the threshold that `coalescope check` uses by
+/// default.
+const FAIR: f64 = 0.8;
+
+/// The rows of one scenario.
+pub(crate) struct Report {
+    title: String,
+    about: Vec<String>,
+    notes: Vec<String>,
+    several_archs: bool,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    run: String,
+    arch: String,
+    access: String,
+    op: String,
+    space: Space,
+    totals: Totals,
+    sector_bytes: Option<u32>,
+}
+
+impl Report {
+    pub(crate) fn new(scenario: &Scenario, rules: &[(String, RuleSet)]) -> Self {
+        let about = rules
+            .iter()
+            .map(|(arch, rules)| {
+                format!("compute capability {arch}: {} ({})", rules.name(), rules.evidence())
+            })
+            .collect();
+        Self {
+            title: format!("{} · {}", scenario.name(), scenario.title()),
+            about,
+            notes: Vec::new(),
+            several_archs: rules.len() > 1,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds the accesses of a run.
+    pub(crate) fn add(&mut self, plan: &RunPlan, prediction: &Prediction) {
+        let Prediction { run, counts, rules, arch, .. } = prediction;
+        let mut rows: Vec<Row> = run
+            .program
+            .sites
+            .iter()
+            .zip(&counts.sites)
+            .map(|(site, counted)| Row {
+                run: plan.label(),
+                arch: arch.clone(),
+                access: format!("{} (line {})", site.label, run.sources.line(site.span)),
+                op: format!("{} {} B", site.op.name(), site.width),
+                space: site.op.space,
+                totals: counted.totals.clone(),
+                sector_bytes: rules.sector_bytes(),
+            })
+            .collect();
+        rows.sort_by(|a, b| b.waste().total_cmp(&a.waste()));
+        self.rows.extend(rows);
+        let [x, y, z] = run.launch.grid;
+        let [bx, by, bz] = run.launch.block;
+        let label = plan.label();
+        let named = if label.is_empty() { String::new() } else { format!("{label}: ") };
+        self.notes.push(format!(
+            "{named}grid {x}×{y}×{z}, block {bx}×{by}×{bz}; {}",
+            match counts.method {
+                Method::ClosedForm => "counted in closed form",
+                Method::Enumerated => "every warp counted",
+            }
+        ));
+        for note in &counts.notes {
+            self.notes.push(format!("{named}{note}"));
+        }
+    }
+}
+
+impl Row {
+    /// Share of the work that better addresses would save, 0..=1.
+    fn waste(&self) -> f64 {
+        match self.space {
+            Space::Shared => {
+                let conflicts = self.totals.per_request(Field::BankConflicts).unwrap_or(0.0);
+                let wavefronts = self.totals.per_request(Field::DataWavefronts).unwrap_or(0.0);
+                if wavefronts > 0.0 { conflicts / wavefronts } else { 0.0 }
+            }
+            _ => 1.0 - self.totals.unique_efficiency().unwrap_or(1.0),
+        }
+    }
+
+    /// Sectors a request if the lanes that are on were packed: the profiler's
+    /// "ideal". More than that is excess, less is lanes that share addresses.
+    fn ideal(&self) -> Option<f64> {
+        let sector = f64::from(self.sector_bytes?);
+        let bytes = self.totals.per_request(Field::RequestedBytes)?;
+        (self.space != Space::Shared).then_some(bytes / sector)
+    }
+
+    fn style(&self) -> Style {
+        let used = 1.0 - self.waste();
+        if used < POOR {
+            AnsiColor::Red.on_default()
+        } else if used < FAIR {
+            AnsiColor::Yellow.on_default()
+        } else {
+            Style::new()
+        }
+    }
+}
+
+fn number(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn average(value: Option<f64>) -> Cell {
+    number(units::or_unknown(value, units::average))
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bold = Style::new().bold();
+        let dim = AnsiColor::BrightBlack.on_default();
+        writeln!(f, "{bold}{}{bold:#}", self.title)?;
+        writeln!(f, "{dim}{}{dim:#}", self.about.join("; "))?;
+        if self.rows.is_empty() {
+            return writeln!(f, "no run could be counted\n");
+        }
+        let runs = self.rows.iter().any(|row| !row.run.is_empty());
+        let shared = self.rows.iter().any(|row| row.totals.get(Field::BankConflicts).is_some());
+        let transactions =
+            self.rows.iter().any(|row| row.totals.get(Field::Transactions).is_some());
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        let mut header = Vec::new();
+        if runs {
+            header.push(Cell::new("run"));
+        }
+        if self.several_archs {
+            header.push(Cell::new("CC"));
+        }
+        header.push(Cell::new("access"));
+        header.push(Cell::new("op"));
+        header.push(number("requests".into()));
+        if transactions {
+            header.push(number("trans./req".into()));
+        }
+        header.push(number("sectors/req".into()));
+        header.push(number("ideal".into()));
+        header.push(number("lines/req".into()));
+        if shared {
+            header.push(number("data waves/req".into()));
+            header.push(number("conflicts/req".into()));
+        }
+        header.push(number("used".into()));
+        header.push(number("moved".into()));
+        table.set_header(header);
+        let mut last = (String::new(), String::new());
+        for row in &self.rows {
+            let mut cells = Vec::new();
+            if runs {
+                // The label of a run once, so that runs stand out.
+                let text = if last.0 == row.run && !last.1.is_empty() { "" } else { &row.run };
+                cells.push(Cell::new(text));
+            }
+            if self.several_archs {
+                cells.push(Cell::new(&row.arch));
+            }
+            last = (row.run.clone(), row.arch.clone());
+            let style = row.style();
+            let totals = &row.totals;
+            cells.push(Cell::new(&row.access));
+            cells.push(Cell::new(&row.op));
+            cells.push(number(units::or_unknown(totals.get(Field::Requests), units::count)));
+            if transactions {
+                cells.push(average(totals.per_request(Field::Transactions)));
+            }
+            cells.push(average(totals.per_request(Field::Sectors)));
+            cells.push(average(row.ideal()));
+            cells.push(average(totals.per_request(Field::Tags)));
+            if shared {
+                cells.push(average(totals.per_request(Field::DataWavefronts)));
+                cells.push(average(totals.per_request(Field::BankConflicts)));
+            }
+            let used = units::or_unknown(totals.unique_efficiency(), units::percent);
+            cells.push(number(format!("{style}{used}{style:#}")));
+            cells.push(number(units::or_unknown(totals.get(Field::MovedBytes), units::bytes)));
+            table.add_row(cells);
+        }
+        for line in table.lines() {
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        for note in &self.notes {
+            writeln!(f, "{dim}{note}{dim:#}")?;
+        }
+        writeln!(f)
+    }
+}

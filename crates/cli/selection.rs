@@ -1,0 +1,152 @@
+//! From what was typed to scenarios and runs.
+
+use crate::args::Selection;
+use crate::shipped;
+use scenario::diagnostic::Style;
+use scenario::{Diagnostics, Options, RunPlan, Scenario};
+use simulator::RuleSet;
+use std::path::{Path, PathBuf};
+
+/// Prints errors as they come and remembers that there were some: one bad
+/// scenario does not keep the others from running.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints {
+    count: usize,
+}
+
+impl Complaints {
+    /// Prints the errors of a scenario.
+    pub(crate) fn diagnostics(&mut self, errors: &Diagnostics) {
+        self.count += errors.errors.len();
+        anstream::eprintln!("{}", errors.render(Style::Colored));
+    }
+
+    /// Prints an error that has no place in a file.
+    pub(crate) fn message(&mut self, message: &str, help: &str) {
+        self.count += 1;
+        let (red, cyan) = (
+            anstyle::AnsiColor::Red.on_default().bold(),
+            anstyle::AnsiColor::Cyan.on_default().bold(),
+        );
+        anstream::eprintln!("{red}error{red:#}: {message}\n  {cyan}= help{cyan:#}: {help}\n");
+    }
+
+    /// Whether there were any.
+    pub(crate) fn any(&self) -> bool {
+        self.count > 0
+    }
+}
+
+/// The scenarios that `names` stand for: files, folders of files, or names of
+/// shipped scenarios.
+pub(crate) fn scenarios(names: &[String], complaints: &mut Complaints) -> Vec<Scenario> {
+    let mut found = Vec::new();
+    for name in names {
+        let path = Path::new(name);
+        if path.is_dir() {
+            match files_of(path) {
+                Ok(files) if files.is_empty() => complaints.message(
+                    &format!("the folder {name} holds no scenario files"),
+                    "scenario files end in .toml",
+                ),
+                Ok(files) => {
+                    for file in files {
+                        push(Scenario::load(&file), &mut found, complaints);
+                    }
+                }
+                Err(error) => complaints.message(
+                    &format!("cannot list the folder {name}: {error}"),
+                    "check its permissions",
+                ),
+            }
+        } else if let Some(text) = shipped::scenario(name).filter(|_| !path.exists()) {
+            let path = format!("scenarios/{name}.toml");
+            push(Scenario::from_text(path, text, &shipped::Shipped), &mut found, complaints);
+        } else if !path.exists() && path.extension().is_none() {
+            let known = shipped::names();
+            let near = scenario::diagnostic::nearest(name, known.iter().copied());
+            let help = match near {
+                Some(near) => format!("did you mean `{near}`? `coalescope list` shows them all"),
+                None => "name a .toml file or one of those that `coalescope list` shows".to_owned(),
+            };
+            complaints
+                .message(&format!("no file and no shipped scenario is called `{name}`"), &help);
+        } else {
+            push(Scenario::load(path), &mut found, complaints);
+        }
+    }
+    found
+}
+
+fn push(
+    read: Result<Scenario, Diagnostics>,
+    found: &mut Vec<Scenario>,
+    complaints: &mut Complaints,
+) {
+    match read {
+        Ok(scenario) => found.push(scenario),
+        Err(errors) => complaints.diagnostics(&errors),
+    }
+}
+
+/// The scenario files directly in a folder, in alphabetical order.
+fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    Ok(files)
+}
+
+/// The runs of a scenario that the selection asks for.
+pub(crate) fn runs(
+    scenario: &Scenario,
+    selection: &Selection,
+    options: Options,
+    complaints: &mut Complaints,
+) -> Vec<RunPlan> {
+    let mut plans = match scenario.runs(&selection.overrides, options) {
+        Ok(plans) => plans,
+        Err(errors) => {
+            complaints.diagnostics(&errors);
+            return Vec::new();
+        }
+    };
+    for wanted in &selection.variants {
+        let known: Vec<&str> = scenario.variants().flatten().collect();
+        if !known.contains(&wanted.as_str()) {
+            let help = if known.is_empty() {
+                "this scenario has no variants; leave --variant out".to_owned()
+            } else {
+                format!("it has {}", known.join(", "))
+            };
+            complaints.message(&format!("{} has no variant `{wanted}`", scenario.name()), &help);
+        }
+    }
+    if !selection.variants.is_empty() {
+        plans.retain(|plan| {
+            plan.variant().is_some_and(|variant| selection.variants.iter().any(|v| v == variant))
+        });
+    }
+    plans
+}
+
+/// The rule sets of `--arch`, each with the compute capability it was asked
+/// for by.
+pub(crate) fn rule_sets(archs: &[String], complaints: &mut Complaints) -> Vec<(String, RuleSet)> {
+    let mut found = Vec::new();
+    for arch in archs {
+        let arch = arch.trim();
+        match RuleSet::for_arch(arch) {
+            Some(rules) => found.push((arch.to_owned(), rules)),
+            None => {
+                complaints.message(
+                    &format!("there is no rule set for compute capability `{arch}`"),
+                    &format!("there are {}", RuleSet::known_archs().join(", ")),
+                );
+            }
+        }
+    }
+    found
+}
