@@ -1,1 +1,3 @@
-//! Tests of the command.
+//! Tests of the command itself: the real binary, in a scratch folder.
+
+mod cli;

@@ -1,0 +1,169 @@
+//! The contract of the command line: formats, order, exit codes.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn coalescope(args: &[&str]) -> Output {
+    run(args, "")
+}
+
+fn run(args: &[&str], stdin: &str) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_coalescope"))
+        .args(args)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    child.stdin.take().expect("stdin is piped").write_all(stdin.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("messages are UTF-8")
+}
+
+fn json_lines(output: &Output) -> Vec<serde_json::Value> {
+    stdout(output)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+#[test]
+fn every_shipped_scenario_counts() {
+    let output = coalescope(&["sim", "scenarios", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let records = json_lines(&output);
+    let listed = stdout(&coalescope(&["list"]));
+    for line in listed.lines() {
+        let name = line.split_whitespace().next().expect("a name");
+        assert!(records.iter().any(|record| record["scenario"] == name), "{name} has no record");
+    }
+    for record in &records {
+        assert_eq!(record["format"], "coalescope-run/1");
+        assert_eq!(record["source"], "predicted");
+        for access in record["accesses"].as_array().expect("accesses") {
+            assert!(access["requests"].is_u64(), "{access}");
+        }
+    }
+}
+
+#[test]
+fn a_name_and_a_file_give_the_same_counts() {
+    let by_name = coalescope(&["sim", "strided", "--json"]);
+    let by_file = coalescope(&["sim", "scenarios/strided.toml", "--json"]);
+    assert_eq!(by_name.status.code(), Some(0), "{}", stderr(&by_name));
+    similar_asserts::assert_eq!(stdout(&by_name), stdout(&by_file));
+}
+
+#[test]
+fn set_fixes_a_swept_parameter() {
+    let output = coalescope(&["sim", "strided", "--set", "stride=4", "--json"]);
+    let records = json_lines(&output);
+    assert!(!records.is_empty());
+    assert!(records.iter().all(|record| record["params"]["stride"] == 4), "{}", stdout(&output));
+}
+
+#[test]
+fn one_bad_scenario_does_not_void_the_others() {
+    let output = coalescope(&["sim", "no-such-scenario", "contiguous", "--json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!json_lines(&output).is_empty());
+    assert!(stderr(&output).contains("no-such-scenario"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("help"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_unknown_override_names_those_that_exist() {
+    let output = coalescope(&["sim", "strided", "--set", "strde=4"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("stride"), "{}", stderr(&output));
+}
+
+#[test]
+fn json_is_never_mixed_with_prose() {
+    let output = coalescope(&["sim", "scenarios", "--json", "--arch", "7.0,9.0"]);
+    for record in json_lines(&output) {
+        assert!(record.is_object());
+    }
+}
+
+#[test]
+fn warp_keeps_its_contract() {
+    let addresses: Vec<String> = (0..32).map(|lane| (4096 + 8 * lane).to_string()).collect();
+    let good = format!(
+        r#"{{"id":"a","op":"ld","width":4,"mask":4294967295,"addresses":[{}]}}"#,
+        addresses.join(",")
+    );
+    let input = format!("{good}\nnot json\n{}\n", good.replace("\"a\"", "{\"nested\":[1]}"));
+    let output = run(&["warp", "--arch", "9.0"], &input);
+    assert_eq!(output.status.code(), Some(2));
+    let lines = json_lines(&output);
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[0]["id"], "a");
+    let fields: Vec<&str> = lines[0].as_object().expect("an object").keys().map(String::as_str).collect();
+    for field in [
+        "requests", "sectors", "tags", "tag_wavefronts", "data_wavefronts", "bank_conflicts",
+        "l2_sectors", "unique_sectors", "requested_bytes", "unique_bytes", "moved_bytes", "exact",
+    ] {
+        assert!(fields.contains(&field), "{field} is missing in {}", lines[0]);
+    }
+    assert_eq!(lines[0]["sectors"], 8);
+    assert_eq!(lines[0]["moved_bytes"], 256);
+    assert!(lines[1]["error"].is_string());
+    assert_eq!(lines[2]["id"], serde_json::json!({"nested": [1]}));
+    assert_eq!(lines[2]["sectors"], 8);
+}
+
+#[test]
+fn warp_of_good_lines_ends_with_0_and_keeps_their_order() {
+    let line = |id: u64| {
+        let addresses: Vec<String> = (0..32).map(|lane| (id * 4 + 4 * lane).to_string()).collect();
+        format!(r#"{{"id":{id},"op":"st","width":4,"mask":4294967295,"addresses":[{}]}}"#, addresses.join(","))
+    };
+    let input: Vec<String> = (0..20_000).map(line).collect();
+    let output = run(&["warp"], &(input.join("\n") + "\n"));
+    assert_eq!(output.status.code(), Some(0));
+    let ids: Vec<u64> = json_lines(&output).iter().map(|line| line["id"].as_u64().expect("an id")).collect();
+    assert_eq!(ids, (0..20_000).collect::<Vec<u64>>());
+}
+
+#[test]
+fn emit_writes_a_file_whole() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("transpose.cu");
+    let target = path.to_str().expect("UTF-8");
+    let output =
+        coalescope(&["emit", "transpose", "--variant", "tiled", "--cuda", "-o", target]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    assert!(text.contains("__global__") && text.contains("int main("), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("listable").count(), 1, "no leftovers");
+}
+
+#[test]
+fn the_schema_is_current() {
+    let printed = stdout(&coalescope(&["schema"]));
+    let kept = std::fs::read_to_string("scenarios/scenario.schema.json").expect("it is kept");
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    similar_asserts::assert_eq!(parse(&printed), parse(&kept));
+}
+
+#[test]
+fn usage_errors_end_with_2() {
+    for args in [&["sim"][..], &["sim", "strided", "--arch", "0.1"], &["emit", "strided"], &["nonsense"]] {
+        assert_eq!(coalescope(args).status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn completions_and_manual_page_are_made() {
+    assert!(stdout(&coalescope(&["completions", "bash"])).contains("coalescope"));
+    assert!(stdout(&coalescope(&["man"])).contains(".TH coalescope"));
+}
