@@ -18,7 +18,7 @@ impl Complaints {
     /// Prints the errors of a scenario.
     pub(crate) fn diagnostics(&mut self, errors: &Diagnostics) {
         self.count += errors.errors.len();
-        anstream::eprintln!("{}", errors.render(Style::Colored));
+        anstream::eprintln!("{}", errors.render(Style::Coloured));
     }
 
     /// Prints an error that has no place in a file.

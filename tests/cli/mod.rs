@@ -107,10 +107,21 @@ fn warp_keeps_its_contract() {
     let lines = json_lines(&output);
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["id"], "a");
-    let fields: Vec<&str> = lines[0].as_object().expect("an object").keys().map(String::as_str).collect();
+    let fields: Vec<&str> =
+        lines[0].as_object().expect("an object").keys().map(String::as_str).collect();
     for field in [
-        "requests", "sectors", "tags", "tag_wavefronts", "data_wavefronts", "bank_conflicts",
-        "l2_sectors", "unique_sectors", "requested_bytes", "unique_bytes", "moved_bytes", "exact",
+        "requests",
+        "sectors",
+        "tags",
+        "tag_wavefronts",
+        "data_wavefronts",
+        "bank_conflicts",
+        "l2_sectors",
+        "unique_sectors",
+        "requested_bytes",
+        "unique_bytes",
+        "moved_bytes",
+        "exact",
     ] {
         assert!(fields.contains(&field), "{field} is missing in {}", lines[0]);
     }
@@ -125,12 +136,16 @@ fn warp_keeps_its_contract() {
 fn warp_of_good_lines_ends_with_0_and_keeps_their_order() {
     let line = |id: u64| {
         let addresses: Vec<String> = (0..32).map(|lane| (id * 4 + 4 * lane).to_string()).collect();
-        format!(r#"{{"id":{id},"op":"st","width":4,"mask":4294967295,"addresses":[{}]}}"#, addresses.join(","))
+        format!(
+            r#"{{"id":{id},"op":"st","width":4,"mask":4294967295,"addresses":[{}]}}"#,
+            addresses.join(",")
+        )
     };
     let input: Vec<String> = (0..20_000).map(line).collect();
     let output = run(&["warp"], &(input.join("\n") + "\n"));
     assert_eq!(output.status.code(), Some(0));
-    let ids: Vec<u64> = json_lines(&output).iter().map(|line| line["id"].as_u64().expect("an id")).collect();
+    let ids: Vec<u64> =
+        json_lines(&output).iter().map(|line| line["id"].as_u64().expect("an id")).collect();
     assert_eq!(ids, (0..20_000).collect::<Vec<u64>>());
 }
 
@@ -139,8 +154,7 @@ fn emit_writes_a_file_whole() {
     let folder = tempfile::tempdir().expect("a scratch folder");
     let path = folder.path().join("transpose.cu");
     let target = path.to_str().expect("UTF-8");
-    let output =
-        coalescope(&["emit", "transpose", "--variant", "tiled", "--cuda", "-o", target]);
+    let output = coalescope(&["emit", "transpose", "--variant", "tiled", "--cuda", "-o", target]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = std::fs::read_to_string(&path).expect("it was written");
     assert!(text.contains("__global__") && text.contains("int main("), "{text}");
@@ -157,7 +171,9 @@ fn the_schema_is_current() {
 
 #[test]
 fn usage_errors_end_with_2() {
-    for args in [&["sim"][..], &["sim", "strided", "--arch", "0.1"], &["emit", "strided"], &["nonsense"]] {
+    for args in
+        [&["sim"][..], &["sim", "strided", "--arch", "0.1"], &["emit", "strided"], &["nonsense"]]
+    {
         assert_eq!(coalescope(args).status.code(), Some(2), "{args:?}");
     }
 }

@@ -158,15 +158,19 @@ fn global(rules: &RuleSet, access: &WarpAccess, shape: Shape, counts: &Counts) -
         (None, Some(transactions)) => plural(transactions, "transaction"),
         (None, None) => plural(counts.unique_sectors.unwrap_or(0), "sector"),
     };
-    let used = format!("{} of {} B moved are used", counts.unique_bytes, counts.moved_bytes.unwrap_or(0));
+    let used =
+        format!("{} of {} B moved are used", counts.unique_bytes, counts.moved_bytes.unwrap_or(0));
     let sentence = match shape {
         Shape::Empty => "no lane is on, so no request is sent".to_owned(),
-        Shape::Single => format!("one lane takes {width} B, and a sector of {sector} B is the least that moves"),
+        Shape::Single => {
+            format!("one lane takes {width} B, and a sector of {sector} B is the least that moves")
+        }
         Shape::Broadcast => {
             format!("all {lanes} lanes have one address, so one sector serves them all")
         }
         Shape::Strided { stride } if stride.unsigned_abs() == u64::from(width) => {
-            let direction = if stride < 0 { ", in descending order, which makes no difference" } else { "" };
+            let direction =
+                if stride < 0 { ", in descending order, which makes no difference" } else { "" };
             let start = lowest(access) % u64::from(sector);
             let total = lanes * width;
             if start == 0 {
@@ -182,19 +186,28 @@ fn global(rules: &RuleSet, access: &WarpAccess, shape: Shape, counts: &Counts) -
             if stride < u64::from(width) {
                 format!("neighbouring lanes overlap, {stride} B apart: {many}, {used}")
             } else if stride >= u64::from(sector) {
-                format!("the lanes lie {stride} B apart, so no two share a sector of {sector} B: {many}, {used}")
+                format!(
+                    "the lanes lie {stride} B apart, so no two share a sector of {sector} B: {many}, {used}"
+                )
             } else {
                 format!("the lanes lie {stride} B apart and take {width} B each: {many}, {used}")
             }
         }
         Shape::Permuted => {
-            format!("the lanes cover one contiguous range in another order, and the order makes no difference: {many}, {used}")
+            format!(
+                "the lanes cover one contiguous range in another order, and the order makes no difference: {many}, {used}"
+            )
         }
         Shape::Blocked { run, stride } => {
-            format!("runs of {run} lanes are contiguous, and the runs lie {stride} B apart: {many}, {used}")
+            format!(
+                "runs of {run} lanes are contiguous, and the runs lie {stride} B apart: {many}, {used}"
+            )
         }
         Shape::Scattered { distinct } => {
-            format!("{} without a common stride fall on {many}: {used}", plural(distinct, "address").replace("addresss", "addresses"))
+            format!(
+                "{} without a common stride fall on {many}: {used}",
+                plural(distinct, "address").replace("addresss", "addresses")
+            )
         }
     };
     let change = global_changes(access, shape, sector)
@@ -231,11 +244,13 @@ fn global_changes(access: &WarpAccess, shape: Shape, sector: u32) -> Vec<(String
             packed.addresses[lane] = base.wrapping_add(rank * u64::from(access.width));
         }
         let what = match shape {
-            Shape::Strided { stride } if stride.unsigned_abs() > u64::from(access.width) => format!(
-                "put the elements that neighbouring lanes take side by side, {} B apart instead of {}",
-                access.width,
-                stride.unsigned_abs()
-            ),
+            Shape::Strided { stride } if stride.unsigned_abs() > u64::from(access.width) => {
+                format!(
+                    "put the elements that neighbouring lanes take side by side, {} B apart instead of {}",
+                    access.width,
+                    stride.unsigned_abs()
+                )
+            }
             _ => "put the elements that the warp takes side by side".to_owned(),
         };
         changes.push((what, packed));
@@ -254,7 +269,9 @@ fn shared(rules: &RuleSet, access: &WarpAccess, shape: Shape, counts: &Counts) -
         .max_by_key(|conflict| conflict.words.len());
     let sentence = match (shape, worst) {
         (Shape::Empty, _) => "no lane is on, so no request is sent".to_owned(),
-        (Shape::Broadcast, _) => "all lanes have one address: a bank gives its word to all of them at once".to_owned(),
+        (Shape::Broadcast, _) => {
+            "all lanes have one address: a bank gives its word to all of them at once".to_owned()
+        }
         (_, None) => format!("no bank is asked for two words at once: {wavefronts}"),
         (Shape::Strided { stride }, Some(conflict)) => format!(
             "the lanes lie {stride} B apart, so bank {} has {} words to give, one a wavefront: {wavefronts}, {}",
@@ -283,7 +300,8 @@ fn padded(rules: &RuleSet, access: &WarpAccess, shape: Shape, conflicts: u32) ->
         let pad = elements * width;
         let mut moved = *access;
         for lane in access.mask.lanes() {
-            moved.addresses[lane] = access.addresses[lane].checked_add(access.addresses[lane] / row * pad)?;
+            moved.addresses[lane] =
+                access.addresses[lane].checked_add(access.addresses[lane] / row * pad)?;
         }
         let counts = rules.count(&moved);
         (counts.bank_conflicts? < conflicts && counts.bank_conflicts == Some(0)).then(|| Change {
@@ -316,7 +334,10 @@ mod tests {
         assert_eq!(shape(&|lane| 400 - 4 * lane), Shape::Strided { stride: -4 });
         assert_eq!(shape(&|lane| 12 * lane), Shape::Strided { stride: 12 });
         assert_eq!(shape(&|lane| 4 * (lane ^ 1)), Shape::Permuted);
-        assert_eq!(shape(&|lane| lane / 8 * 1024 + lane % 8 * 4), Shape::Blocked { run: 8, stride: 1024 });
+        assert_eq!(
+            shape(&|lane| lane / 8 * 1024 + lane % 8 * 4),
+            Shape::Blocked { run: 8, stride: 1024 }
+        );
         assert_eq!(shape(&|lane| lane * lane * 4), Shape::Scattered { distinct: 32 });
         let mut tail = each(Op::LOAD, 4, |lane| 8 * lane);
         tail.mask = LaneMask(0b1010);

@@ -5,9 +5,10 @@ use crate::commands::{GOOD, bad_input};
 use crate::output::write_whole;
 use crate::selection::{Complaints, runs, scenarios};
 use anyhow::Result;
-use scenario::Options;
+use scenario::{Diagnostics, Options};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Prints the text of the one run that the arguments select.
 pub(crate) fn run(args: &EmitArgs) -> Result<ExitCode> {
@@ -41,13 +42,10 @@ pub(crate) fn run(args: &EmitArgs) -> Result<ExitCode> {
     let text = if args.cuda {
         ptx::cuda::emit(&built)
     } else {
-        match ptx::emit(&built, ptx::Purpose::Count) {
+        match ptx::emit(&built, ptx::Purpose::Measure) {
             Ok(emitted) => emitted.text,
             Err(error) => {
-                complaints.message(
-                    &error.to_string(),
-                    "see docs/scenario-language.md for what PTX can express",
-                );
+                complaints.diagnostics(&Diagnostics::new(Arc::clone(&built.sources), vec![*error]));
                 return Ok(bad_input());
             }
         }

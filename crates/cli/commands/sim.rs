@@ -151,7 +151,7 @@ impl Sink {
 
     fn finish(self) -> Result<()> {
         if let Self::Csv(writer) = self {
-            writer.finish()?;
+            drop(writer.finish()?);
         }
         Ok(())
     }

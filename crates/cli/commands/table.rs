@@ -4,7 +4,6 @@ use crate::commands::sim::Prediction;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use record::units;
-use scenario::count::Method;
 use scenario::{RunPlan, Scenario};
 use simulator::{Field, RuleSet, Space, Totals};
 use std::fmt;
@@ -19,7 +18,9 @@ const FAIR: f64 = 0.8;
 pub(crate) struct Report {
     title: String,
     about: Vec<String>,
-    notes: Vec<String>,
+    /// What is to be said of runs, with the labels of those it is true of.
+    notes: Vec<(String, Vec<String>)>,
+    runs: usize,
     several_archs: bool,
     rows: Vec<Row>,
 }
@@ -46,6 +47,7 @@ impl Report {
             title: format!("{} · {}", scenario.name(), scenario.title()),
             about,
             notes: Vec::new(),
+            runs: 0,
             several_archs: rules.len() > 1,
             rows: Vec::new(),
         }
@@ -74,16 +76,35 @@ impl Report {
         let [x, y, z] = run.launch.grid;
         let [bx, by, bz] = run.launch.block;
         let label = plan.label();
-        let named = if label.is_empty() { String::new() } else { format!("{label}: ") };
-        self.notes.push(format!(
-            "{named}grid {x}×{y}×{z}, block {bx}×{by}×{bz}; {}",
-            match counts.method {
-                Method::ClosedForm => "counted in closed form",
-                Method::Enumerated => "every warp counted",
+        self.runs += 1;
+        let how = match counts.because {
+            None => "counted in closed form".to_owned(),
+            Some(span) => format!(
+                "counted warp by warp, because of `{}` in line {}",
+                run.sources.text(span).split_whitespace().collect::<Vec<_>>().join(" "),
+                run.sources.line(span)
+            ),
+        };
+        self.note(&label, format!("grid {x}×{y}×{z}, block {bx}×{by}×{bz}; {how}"));
+        for (site, counted) in run.program.sites.iter().zip(&counts.sites) {
+            if counted.uncounted.is_some() {
+                self.note(
+                    &label,
+                    format!(
+                        "wavefronts of {} need a count warp by warp: ask for it with --exact",
+                        site.label
+                    ),
+                );
             }
-        ));
-        for note in &counts.notes {
-            self.notes.push(format!("{named}{note}"));
+        }
+    }
+
+    fn note(&mut self, run: &str, note: String) {
+        let run = run.to_owned();
+        match self.notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, runs)) if runs.contains(&run) => {}
+            Some((_, runs)) => runs.push(run),
+            None => self.notes.push((note, vec![run])),
         }
     }
 }
@@ -143,7 +164,7 @@ impl fmt::Display for Report {
         let transactions =
             self.rows.iter().any(|row| row.totals.get(Field::Transactions).is_some());
         let mut table = Table::new();
-        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let mut header = Vec::new();
         if runs {
             header.push(Cell::new("run"));
@@ -202,8 +223,17 @@ impl fmt::Display for Report {
         for line in table.lines() {
             writeln!(f, "{}", line.trim_end())?;
         }
-        for note in &self.notes {
-            writeln!(f, "{dim}{note}{dim:#}")?;
+        for (note, runs) in &self.notes {
+            // What is true of all needs no names.
+            let all = runs.len() * self.about.len().max(1) >= self.runs;
+            match runs.as_slice() {
+                _ if all => writeln!(f, "{dim}{note}{dim:#}")?,
+                [run] => writeln!(f, "{dim}{run}: {note}{dim:#}")?,
+                [run, rest @ ..] => {
+                    writeln!(f, "{dim}{run} (and {} more): {note}{dim:#}", rest.len())?;
+                }
+                [] => {}
+            }
         }
         writeln!(f)
     }

@@ -17,8 +17,12 @@ pub(crate) fn run(args: &WarpArgs) -> Result<ExitCode> {
         return Ok(bad_input());
     };
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let outcome = if args.file == Path::new("-") {
-        record::warp::stream(io::stdin().lock(), &mut output, &rules)
+    let summary = if args.file == Path::new("-") {
+        record::warp::stream(
+            &rules,
+            BufReader::with_capacity(1 << 20, io::stdin().lock()),
+            &mut output,
+        )
     } else {
         let file = match File::open(&args.file) {
             Ok(file) => file,
@@ -30,9 +34,9 @@ pub(crate) fn run(args: &WarpArgs) -> Result<ExitCode> {
                 return Ok(bad_input());
             }
         };
-        record::warp::stream(BufReader::with_capacity(1 << 20, file), &mut output, &rules)
+        record::warp::stream(&rules, BufReader::with_capacity(1 << 20, file), &mut output)
     }
     .context("the stream of lines broke off")?;
     output.flush().context("cannot write the results")?;
-    Ok(if outcome.bad_lines > 0 { bad_input() } else { GOOD })
+    Ok(if summary.bad_lines > 0 { bad_input() } else { GOOD })
 }
