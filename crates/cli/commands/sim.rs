@@ -8,7 +8,7 @@ use crate::selection::{Complaints, rule_sets, runs, scenarios};
 use anyhow::Result;
 use record::{Access, Bases, KernelTotals, RunRecord, Source};
 use scenario::count::{self, LaunchCounts};
-use scenario::{Diagnostics, Options, Run, RunPlan, Scenario};
+use scenario::{Diagnostics, Options, Run, RunPlan};
 use simulator::RuleSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
                 }
             }
         }
-        sink.scenario(scenario, &report)?;
+        sink.scenario(&report)?;
     }
     sink.finish()?;
     Ok(if complaints.any() { bad_input() } else { GOOD })
@@ -121,14 +121,14 @@ fn record_of(run: &Run, arch: &str, counts: &LaunchCounts, bases: &[u64]) -> Run
 enum Sink {
     Tables,
     Json,
-    Csv(record::CsvWriter<std::io::StdoutLock<'static>>),
+    Csv(Box<record::CsvWriter<std::io::StdoutLock<'static>>>),
 }
 
 impl Sink {
     fn new(args: &SimArgs) -> Result<Self> {
         Ok(match (args.json, args.csv) {
             (true, _) => Self::Json,
-            (_, true) => Self::Csv(record::CsvWriter::new(std::io::stdout().lock())?),
+            (_, true) => Self::Csv(Box::new(record::CsvWriter::new(std::io::stdout().lock())?)),
             _ => Self::Tables,
         })
     }
@@ -142,8 +142,8 @@ impl Sink {
         Ok(())
     }
 
-    fn scenario(&mut self, _scenario: &Scenario, report: &Report) -> Result<()> {
-        if let Self::Tables = self {
+    fn scenario(&mut self, report: &Report) -> Result<()> {
+        if matches!(self, Self::Tables) && !report.is_empty() {
             write!(anstream::stdout().lock(), "{report}")?;
         }
         Ok(())

@@ -53,6 +53,11 @@ impl Report {
         }
     }
 
+    /// Whether no run could be counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds the accesses of a run.
     pub(crate) fn add(&mut self, plan: &RunPlan, prediction: &Prediction) {
         let Prediction { run, counts, rules, arch, .. } = prediction;
@@ -156,9 +161,6 @@ impl fmt::Display for Report {
         let dim = AnsiColor::BrightBlack.on_default();
         writeln!(f, "{bold}{}{bold:#}", self.title)?;
         writeln!(f, "{dim}{}{dim:#}", self.about.join("; "))?;
-        if self.rows.is_empty() {
-            return writeln!(f, "no run could be counted\n");
-        }
         let runs = self.rows.iter().any(|row| !row.run.is_empty());
         let shared = self.rows.iter().any(|row| row.totals.get(Field::BankConflicts).is_some());
         let transactions =
