@@ -67,8 +67,10 @@
 //! The language is described in `docs/scenario-language.md`.
 
 mod buffers;
+pub mod count;
 pub mod diagnostic;
 pub mod document;
+pub mod eval;
 pub mod dump;
 mod launch;
 mod layer;

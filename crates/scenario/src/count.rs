@@ -1,0 +1,389 @@
+//! Totals of a launch: what each access site of the kernel costs, summed over
+//! all warps of all blocks.
+//!
+//! Where the accesses of many blocks (or iterations) are affine they are
+//! counted in closed form, [`AffineAccess::count`], in a time that does not
+//! depend on how many there are; the others one by one, in parallel. Both give
+//! the same numbers. Only fields that no period fixes (what goes through the
+//! tag stage of CC 9.0) may be too many to be counted for a very large launch:
+//! they are absent then, and [`SiteCounts::uncounted`] says so.
+
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::eval::{BlockAccess, Cost, Drive, Evaluator, Limits, Sink, Tally};
+use crate::program::Site;
+use crate::run::Run;
+use crate::source::Span;
+use simulator::{
+    AffineAccess, AffineTerm, Counts, Field, LaneMask, OpKind, RuleSet, Stages, Totals, WARP_LANES,
+    WarpAccess,
+};
+
+/// Representative warps that one affine access may take for the fields without
+/// a period; some tens of milliseconds.
+const ACCESS_BUDGET: u64 = 1 << 19;
+
+/// The same for all accesses of a site together.
+const SITE_BUDGET: u64 = 1 << 22;
+
+/// How to count.
+#[derive(Clone, Copy, Default)]
+pub struct Options<'a> {
+    /// Count every field, however long it takes within the limits; what can't
+    /// be counted then is an error.
+    pub exact: bool,
+    /// Worker threads; all cores where it is `None`.
+    pub threads: Option<usize>,
+    /// When to give up.
+    pub limits: Limits,
+    /// Called now and then, from any thread, with the number of blocks that are
+    /// done and of all.
+    pub progress: Option<&'a (dyn Fn(u64, u64) + Sync)>,
+}
+
+/// The counts of a launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchCounts {
+    /// Of each [`Program::sites`](crate::program::Program::sites), in that
+    /// order.
+    pub sites: Vec<SiteCounts>,
+    /// Boxes of blocks that were evaluated as one.
+    pub boxes: u64,
+    /// Blocks that were evaluated one by one.
+    pub single_blocks: u64,
+    /// The expression that made that necessary, the first in the source.
+    pub because: Option<Span>,
+}
+
+/// The counts of one access site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteCounts {
+    /// Sums over the warp instructions that had an active lane. A field that
+    /// the rule set does not define is absent; so are those named by
+    /// `uncounted`.
+    pub totals: Totals,
+    /// Whether some accesses were counted in closed form, and whether some were
+    /// counted one by one.
+    pub method: Method,
+    /// Warps that would have to be counted one by one for the fields without a
+    /// period ([`Field::is_periodic`]), which are absent for that reason.
+    /// `None`: they are not.
+    pub uncounted: Option<u128>,
+}
+
+/// How the accesses of a site were counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// The site was never executed.
+    #[default]
+    NotExecuted,
+    /// In closed form, all of them.
+    ClosedForm,
+    /// One by one, all of them.
+    OneByOne,
+    /// Some in closed form, the others one by one.
+    Both,
+}
+
+impl Method {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::NotExecuted, method) | (method, Self::NotExecuted) => method,
+            (a, b) if a == b => a,
+            _ => Self::Both,
+        }
+    }
+}
+
+/// Counts the accesses of a run with its buffers at `bases` (the addresses of
+/// their allocations: [`Run::assumed_bases`], or those of a device).
+///
+/// # Errors
+/// What the kernel does wrong; operations that the rule set's architecture does
+/// not have; a launch that goes beyond the limits.
+pub fn count(
+    run: &Run,
+    rules: &RuleSet,
+    bases: &[u64],
+    options: &Options<'_>,
+) -> Result<LaunchCounts, Diagnostic> {
+    for site in &run.program.sites {
+        check_site(site, rules)?;
+    }
+    let evaluator = Evaluator::new(run, bases, options.limits)?;
+    let drive = Drive::new(&evaluator, options.progress);
+    let exact_budget = options.limits.threads / WARP_LANES as u64;
+    let budgets =
+        if options.exact { (exact_budget, exact_budget) } else { (ACCESS_BUDGET, SITE_BUDGET) };
+    let part = || Counter {
+        sites: &run.program.sites,
+        rules,
+        budgets,
+        tallies: vec![SiteTally::default(); run.program.sites.len()],
+        error: None,
+    };
+    let (counter, cost) = match options.threads {
+        None => drive.run(&part)?,
+        Some(threads) => {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let pool = pool.map_err(|error| {
+                Diagnostic::whole_file(
+                    Kind::Limit,
+                    format!("can't start {threads} threads: {error}"),
+                    "ask for fewer threads",
+                )
+            })?;
+            pool.install(|| drive.run(&part))?
+        }
+    };
+    counter.finish(cost, options.exact)
+}
+
+/// Whether the architecture has the operation of a site at its width.
+fn check_site(site: &Site, rules: &RuleSet) -> Result<(), Diagnostic> {
+    let copies = site.op.kind == OpKind::AsyncCopy;
+    let nothing = WarpAccess {
+        mask: LaneMask::EMPTY,
+        shared_addresses: copies.then_some([0; WARP_LANES]),
+        ..WarpAccess::new(site.op, site.width, [0; WARP_LANES])
+    };
+    rules.check(&nothing).map_err(|error| {
+        Diagnostic::new(
+            Kind::NotModelled,
+            site.span,
+            format!("not on this architecture: {error}"),
+            "choose another architecture (`--arch`), or another access",
+        )
+    })
+}
+
+/// Sums of one site.
+#[derive(Clone, Default)]
+struct SiteTally {
+    totals: Totals,
+    /// Warps that count like this are not yet in the totals: neighbours often
+    /// count alike.
+    pending: Option<(Counts, u64)>,
+    method: Method,
+    /// Representatives that the fields without a period took so far.
+    representatives: u64,
+    /// How many more they would have taken.
+    uncounted: u128,
+}
+
+impl SiteTally {
+    fn add(&mut self, counts: Counts) {
+        match &mut self.pending {
+            Some((like, warps)) if *like == counts => *warps += 1,
+            _ => {
+                self.settle();
+                self.pending = Some((counts, 1));
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some((counts, warps)) = self.pending.take() {
+            self.totals.add_times(&counts, warps.into());
+        }
+    }
+}
+
+/// Counts what the evaluator issues.
+struct Counter<'a> {
+    sites: &'a [Site],
+    rules: &'a RuleSet,
+    /// Representatives for one access and for one site.
+    budgets: (u64, u64),
+    tallies: Vec<SiteTally>,
+    /// What went wrong in counting.
+    error: Option<Diagnostic>,
+}
+
+impl Sink for Counter<'_> {
+    type Mark = (Vec<SiteTally>, Option<Diagnostic>);
+
+    fn issue(&mut self, emission: &BlockAccess<'_>) {
+        let site = &self.sites[emission.site()];
+        if emission.is_point() {
+            let tally = &mut self.tallies[emission.site()];
+            tally.method = tally.method.and(Method::OneByOne);
+            for (warp, word) in emission.warps() {
+                tally.add(self.rules.count(&emission.warp_access(site, warp, word)));
+            }
+            return;
+        }
+        // Warps that lie at equal distances are one more variable.
+        let mut group: Option<Group> = None;
+        for (warp, word) in emission.warps() {
+            let access = emission.warp_access(site, warp, word);
+            let terms = emission.terms(warp, word);
+            if let Some(group) = &mut group
+                && group.takes(&access, terms.clone())
+            {
+                continue;
+            }
+            if let Some(group) = group.replace(Group::new(access, terms)) {
+                self.add_group(emission.site(), group);
+            }
+        }
+        if let Some(group) = group {
+            self.add_group(emission.site(), group);
+        }
+    }
+
+    fn mark(&mut self) -> Self::Mark {
+        (self.tallies.clone(), self.error.clone())
+    }
+
+    fn rollback(&mut self, (tallies, error): Self::Mark) {
+        self.tallies = tallies;
+        self.error = error;
+    }
+}
+
+impl Tally for Counter<'_> {
+    fn merge(&mut self, other: Self) {
+        for (mine, mut theirs) in self.tallies.iter_mut().zip(other.tallies) {
+            theirs.settle();
+            mine.totals.merge(&theirs.totals);
+            mine.method = mine.method.and(theirs.method);
+            mine.representatives = mine.representatives.saturating_add(theirs.representatives);
+            mine.uncounted = mine.uncounted.saturating_add(theirs.uncounted);
+        }
+        self.error = self.error.take().or(other.error);
+    }
+}
+
+impl Counter<'_> {
+    fn add_group(&mut self, site: usize, group: Group) {
+        let (access_budget, site_budget) = self.budgets;
+        let tally = &mut self.tallies[site];
+        tally.method = tally.method.and(Method::ClosedForm);
+        // A site beyond its budget has lost its fields already.
+        let budget = if tally.representatives > site_budget { 0 } else { access_budget };
+        match group.into_affine().count(self.rules, budget) {
+            Ok(counted) => {
+                tally.totals.merge(&counted.totals);
+                match counted.stages {
+                    Stages::Exact { representatives } => {
+                        tally.representatives =
+                            tally.representatives.saturating_add(representatives);
+                    }
+                    Stages::OverBudget { needed, .. } => {
+                        tally.uncounted = tally.uncounted.saturating_add(needed);
+                    }
+                }
+            }
+            Err(error) => {
+                self.error.get_or_insert_with(|| {
+                    Diagnostic::new(
+                        Kind::Limit,
+                        self.sites[site].span,
+                        format!("the access can't be counted: {error}"),
+                        "choose smaller parameters",
+                    )
+                });
+            }
+        }
+    }
+
+    fn finish(mut self, cost: Cost, exact: bool) -> Result<LaunchCounts, Diagnostic> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let site_budget = self.budgets.1;
+        let mut sites = Vec::with_capacity(self.tallies.len());
+        for (mut tally, site) in self.tallies.into_iter().zip(self.sites) {
+            tally.settle();
+            let mut totals = tally.totals;
+            let mut uncounted = tally.uncounted;
+            // Whether the parts of a launch stayed below the budget says
+            // nothing; whether all of them together did does not depend on how
+            // it was divided.
+            if tally.representatives > site_budget {
+                uncounted = uncounted.saturating_add(tally.representatives.into());
+            }
+            if uncounted > 0 {
+                if exact {
+                    return Err(Diagnostic::new(
+                        Kind::Limit,
+                        site.span,
+                        format!(
+                            "counting every field of this access takes more than {site_budget} warps"
+                        ),
+                        "leave out `--exact`, or choose smaller parameters",
+                    ));
+                }
+                for field in Field::ALL {
+                    if !field.is_periodic(site.op) {
+                        totals.set(field, None);
+                    }
+                }
+            }
+            sites.push(SiteCounts {
+                totals,
+                method: tally.method,
+                uncounted: (uncounted > 0).then_some(uncounted),
+            });
+        }
+        Ok(LaunchCounts {
+            sites,
+            boxes: cost.boxes,
+            single_blocks: cost.single_blocks,
+            because: cost.because,
+        })
+    }
+}
+
+/// Warps of one instruction that lie at equal distances and move alike.
+struct Group {
+    access: WarpAccess,
+    terms: Vec<AffineTerm>,
+    /// Distance between them, once there are two.
+    distance: i64,
+    warps: u64,
+}
+
+impl Group {
+    fn new(access: WarpAccess, terms: impl Iterator<Item = (i64, u64)>) -> Self {
+        let terms = terms.map(|(coefficient, count)| AffineTerm { coefficient, count }).collect();
+        Self { access, terms, distance: 0, warps: 1 }
+    }
+
+    /// Takes in the next warp where it fits.
+    fn takes(&mut self, next: &WarpAccess, terms: impl Iterator<Item = (i64, u64)>) -> bool {
+        if next.mask != self.access.mask
+            || !terms.eq(self.terms.iter().map(|term| (term.coefficient, term.count)))
+        {
+            return false;
+        }
+        let first = self.access.mask.0.trailing_zeros() as usize % WARP_LANES;
+        let apart = |lane: usize| next.addresses[lane].wrapping_sub(self.access.addresses[lane]);
+        let from_first = apart(first) as i64;
+        if self.warps > 1 && self.distance.checked_mul(self.warps as i64) != Some(from_first) {
+            return false;
+        }
+        if !self.access.mask.lanes().all(|lane| apart(lane) as i64 == from_first) {
+            return false;
+        }
+        if self.warps == 1 {
+            self.distance = from_first;
+        }
+        self.warps += 1;
+        true
+    }
+
+    fn into_affine(self) -> AffineAccess {
+        let Self { access, mut terms, distance, warps } = self;
+        if warps > 1 {
+            terms.push(AffineTerm { coefficient: distance, count: warps });
+        }
+        AffineAccess {
+            op: access.op,
+            width: access.width,
+            mask: access.mask,
+            lane_addresses: access.addresses,
+            terms,
+        }
+    }
+}
