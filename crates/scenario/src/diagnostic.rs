@@ -1,6 +1,6 @@
 //! Errors with their place and remedy.
 
-use crate::lower::suggest::nearest;
+pub use crate::lower::suggest::nearest;
 use crate::source::{Source, SourceId, Sources, Span};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};

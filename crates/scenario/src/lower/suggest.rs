@@ -2,7 +2,7 @@
 
 /// The name most like `name`, if one is close: at most a third of its letters
 /// differ, or only their case.
-pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let limit = (name.chars().count() / 3).max(1);
     names
         .filter(|candidate| *candidate != name)
