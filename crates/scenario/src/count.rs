@@ -13,17 +13,22 @@ use crate::eval::{BlockAccess, Cost, Drive, Evaluator, Limits, Sink, Tally};
 use crate::program::Site;
 use crate::run::Run;
 use crate::source::Span;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use simulator::{
-    AffineAccess, AffineTerm, Counts, Field, LaneMask, OpKind, RuleSet, Stages, Totals, WARP_LANES,
-    WarpAccess,
+    AffineAccess, AffineError, AffineTerm, Counts, Field, LaneMask, OpKind, RuleSet, Stages,
+    Totals, WARP_LANES, WarpAccess,
 };
 
-/// Representative warps that one affine access may take for the fields without
-/// a period; some tens of milliseconds.
-const ACCESS_BUDGET: u64 = 1 << 19;
-
-/// The same for all accesses of a site together.
+/// Representative warps that the affine accesses of a site may take for the
+/// fields without a period: less than a second.
 const SITE_BUDGET: u64 = 1 << 22;
+
+/// What an affine access costs at least, in representatives: bounds how many
+/// wait.
+const LEAST_COST: u128 = 64;
+
+/// Fewer representatives than this are not worth waking other threads for.
+const FEW_REPRESENTATIVES: u128 = 1 << 14;
 
 /// How to count.
 #[derive(Clone, Copy, Default)]
@@ -112,30 +117,26 @@ pub fn count(
     let evaluator = Evaluator::new(run, bases, options.limits)?;
     let drive = Drive::new(&evaluator, options.progress);
     let exact_budget = options.limits.threads / WARP_LANES as u64;
-    let budgets =
-        if options.exact { (exact_budget, exact_budget) } else { (ACCESS_BUDGET, SITE_BUDGET) };
     let part = || Counter {
         sites: &run.program.sites,
         rules,
-        budgets,
+        budget: if options.exact { exact_budget } else { SITE_BUDGET },
         tallies: vec![SiteTally::default(); run.program.sites.len()],
         error: None,
     };
-    let (counter, cost) = match options.threads {
-        None => drive.run(&part)?,
-        Some(threads) => {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            let pool = pool.map_err(|error| {
-                Diagnostic::whole_file(
-                    Kind::Limit,
-                    format!("can't start {threads} threads: {error}"),
-                    "ask for fewer threads",
-                )
-            })?;
-            pool.install(|| drive.run(&part))?
-        }
+    let go = || {
+        let (counter, cost) = drive.run(&part)?;
+        counter.finish(cost, options.exact)
     };
-    counter.finish(cost, options.exact)
+    let Some(threads) = options.threads else { return go() };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| {
+        Diagnostic::whole_file(
+            Kind::Limit,
+            format!("can't start {threads} threads: {error}"),
+            "ask for fewer threads",
+        )
+    })?;
+    pool.install(go)
 }
 
 /// Whether the architecture has the operation of a site at its width.
@@ -159,32 +160,64 @@ fn check_site(site: &Site, rules: &RuleSet) -> Result<(), Diagnostic> {
 /// Sums of one site.
 #[derive(Clone, Default)]
 struct SiteTally {
+    /// Of the accesses for which every field is counted.
     totals: Totals,
     /// Warps that count like this are not yet in the totals: neighbours often
     /// count alike.
-    pending: Option<(Counts, u64)>,
+    alike: Option<(Counts, u64)>,
+    /// Of those whose fields without a period are not counted yet, and absent
+    /// here.
+    periodic: Totals,
+    /// These accesses: all of them while their cost is within the budget.
+    waiting: Vec<AffineAccess>,
+    /// Representatives that they take.
+    cost: u128,
     method: Method,
-    /// Representatives that the fields without a period took so far.
-    representatives: u64,
-    /// How many more they would have taken.
-    uncounted: u128,
+}
+
+/// A tally as it was.
+struct Mark {
+    totals: Totals,
+    alike: Option<(Counts, u64)>,
+    periodic: Totals,
+    waiting: usize,
+    cost: u128,
+    method: Method,
 }
 
 impl SiteTally {
     fn add(&mut self, counts: Counts) {
-        match &mut self.pending {
+        match &mut self.alike {
             Some((like, warps)) if *like == counts => *warps += 1,
             _ => {
                 self.settle();
-                self.pending = Some((counts, 1));
+                self.alike = Some((counts, 1));
             }
         }
     }
 
     fn settle(&mut self) {
-        if let Some((counts, warps)) = self.pending.take() {
+        if let Some((counts, warps)) = self.alike.take() {
             self.totals.add_times(&counts, warps.into());
         }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            totals: self.totals.clone(),
+            alike: self.alike,
+            periodic: self.periodic.clone(),
+            waiting: self.waiting.len(),
+            cost: self.cost,
+            method: self.method,
+        }
+    }
+
+    fn rollback(&mut self, mark: Mark) {
+        let Mark { totals, alike, periodic, waiting, cost, method } = mark;
+        self.waiting.truncate(waiting);
+        (self.totals, self.alike, self.periodic) = (totals, alike, periodic);
+        (self.cost, self.method) = (cost, method);
     }
 }
 
@@ -192,15 +225,15 @@ impl SiteTally {
 struct Counter<'a> {
     sites: &'a [Site],
     rules: &'a RuleSet,
-    /// Representatives for one access and for one site.
-    budgets: (u64, u64),
+    /// Representatives for the accesses of one site.
+    budget: u64,
     tallies: Vec<SiteTally>,
     /// What went wrong in counting.
     error: Option<Diagnostic>,
 }
 
 impl Sink for Counter<'_> {
-    type Mark = (Vec<SiteTally>, Option<Diagnostic>);
+    type Mark = (Vec<Mark>, bool);
 
     fn issue(&mut self, emission: &BlockAccess<'_>) {
         let site = &self.sites[emission.site()];
@@ -232,23 +265,32 @@ impl Sink for Counter<'_> {
     }
 
     fn mark(&mut self) -> Self::Mark {
-        (self.tallies.clone(), self.error.clone())
+        (self.tallies.iter().map(SiteTally::mark).collect(), self.error.is_some())
     }
 
-    fn rollback(&mut self, (tallies, error): Self::Mark) {
-        self.tallies = tallies;
-        self.error = error;
+    fn rollback(&mut self, (marks, failed): Self::Mark) {
+        for (tally, mark) in self.tallies.iter_mut().zip(marks) {
+            tally.rollback(mark);
+        }
+        if !failed {
+            self.error = None;
+        }
     }
 }
 
 impl Tally for Counter<'_> {
     fn merge(&mut self, other: Self) {
+        let budget = u128::from(self.budget);
         for (mine, mut theirs) in self.tallies.iter_mut().zip(other.tallies) {
             theirs.settle();
             mine.totals.merge(&theirs.totals);
+            mine.periodic.merge(&theirs.periodic);
+            mine.cost = mine.cost.saturating_add(theirs.cost);
+            mine.waiting.append(&mut theirs.waiting);
+            if mine.cost > budget {
+                mine.waiting = Vec::new();
+            }
             mine.method = mine.method.and(theirs.method);
-            mine.representatives = mine.representatives.saturating_add(theirs.representatives);
-            mine.uncounted = mine.uncounted.saturating_add(theirs.uncounted);
         }
         self.error = self.error.take().or(other.error);
     }
@@ -256,33 +298,23 @@ impl Tally for Counter<'_> {
 
 impl Counter<'_> {
     fn add_group(&mut self, site: usize, group: Group) {
-        let (access_budget, site_budget) = self.budgets;
         let tally = &mut self.tallies[site];
         tally.method = tally.method.and(Method::ClosedForm);
-        // A site beyond its budget has lost its fields already.
-        let budget = if tally.representatives > site_budget { 0 } else { access_budget };
-        match group.into_affine().count(self.rules, budget) {
-            Ok(counted) => {
-                tally.totals.merge(&counted.totals);
-                match counted.stages {
-                    Stages::Exact { representatives } => {
-                        tally.representatives =
-                            tally.representatives.saturating_add(representatives);
-                    }
-                    Stages::OverBudget { needed, .. } => {
-                        tally.uncounted = tally.uncounted.saturating_add(needed);
+        let access = group.into_affine();
+        // What has a period now; the rest once it is known how much it is.
+        match access.count(self.rules, 0) {
+            Ok(counted) => match counted.stages {
+                Stages::Exact { .. } => tally.totals.merge(&counted.totals),
+                Stages::OverBudget { needed, .. } => {
+                    tally.periodic.merge(&counted.totals);
+                    tally.cost = tally.cost.saturating_add(needed.max(LEAST_COST));
+                    if tally.cost <= u128::from(self.budget) {
+                        tally.waiting.push(access);
                     }
                 }
-            }
+            },
             Err(error) => {
-                self.error.get_or_insert_with(|| {
-                    Diagnostic::new(
-                        Kind::Limit,
-                        self.sites[site].span,
-                        format!("the access can't be counted: {error}"),
-                        "choose smaller parameters",
-                    )
-                });
+                self.error.get_or_insert_with(|| not_counted(&self.sites[site], &error));
             }
         }
     }
@@ -291,40 +323,43 @@ impl Counter<'_> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
-        let site_budget = self.budgets.1;
+        let (rules, budget) = (self.rules, self.budget);
         let mut sites = Vec::with_capacity(self.tallies.len());
         for (mut tally, site) in self.tallies.into_iter().zip(self.sites) {
             tally.settle();
             let mut totals = tally.totals;
-            let mut uncounted = tally.uncounted;
-            // Whether the parts of a launch stayed below the budget says
-            // nothing; whether all of them together did does not depend on how
-            // it was divided.
-            if tally.representatives > site_budget {
-                uncounted = uncounted.saturating_add(tally.representatives.into());
-            }
-            if uncounted > 0 {
+            let uncounted = (tally.cost > u128::from(budget)).then_some(tally.cost);
+            if let Some(cost) = uncounted {
                 if exact {
                     return Err(Diagnostic::new(
                         Kind::Limit,
                         site.span,
                         format!(
-                            "counting every field of this access takes more than {site_budget} warps"
+                            "counting every field of this access takes {cost} warps, and at most \
+                             {budget} are counted"
                         ),
                         "leave out `--exact`, or choose smaller parameters",
                     ));
                 }
+                totals.merge(&tally.periodic);
                 for field in Field::ALL {
                     if !field.is_periodic(site.op) {
                         totals.set(field, None);
                     }
                 }
+            } else {
+                let count = |access: AffineAccess| {
+                    let counted = access.count(rules, budget).map_err(|e| not_counted(site, &e))?;
+                    Ok(counted.totals)
+                };
+                let counted: Vec<Totals> = if tally.cost < FEW_REPRESENTATIVES {
+                    tally.waiting.into_iter().map(count).collect::<Result<_, _>>()?
+                } else {
+                    tally.waiting.into_par_iter().map(count).collect::<Result<_, _>>()?
+                };
+                counted.iter().for_each(|counted| totals.merge(counted));
             }
-            sites.push(SiteCounts {
-                totals,
-                method: tally.method,
-                uncounted: (uncounted > 0).then_some(uncounted),
-            });
+            sites.push(SiteCounts { totals, method: tally.method, uncounted });
         }
         Ok(LaunchCounts {
             sites,
@@ -333,6 +368,15 @@ impl Counter<'_> {
             because: cost.because,
         })
     }
+}
+
+fn not_counted(site: &Site, error: &AffineError) -> Diagnostic {
+    Diagnostic::new(
+        Kind::Limit,
+        site.span,
+        format!("the access can't be counted: {error}"),
+        "choose smaller parameters",
+    )
 }
 
 /// Warps of one instruction that lie at equal distances and move alike.

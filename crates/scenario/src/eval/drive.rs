@@ -92,7 +92,7 @@ impl<'e, 'r> Drive<'e, 'r> {
         // What is gone through block by block waits for the boxes: only then
         // is it known how much it is in all.
         let mut waiting = Vec::new();
-        while !jobs.is_empty() {
+        while !jobs.is_empty() && self.failed_at.load(Ordering::Relaxed) > 0 {
             let tasks: Vec<Job> = jobs.into_iter().flat_map(divided).collect();
             // What is quick needs no second thread to be started.
             let (more, left) = if tasks.len() == 1 {
@@ -273,6 +273,7 @@ impl<'e, 'r> Drive<'e, 'r> {
         range: Range<u64>,
     ) -> Vec<Job> {
         let grid = self.evaluator.code.run.launch.grid;
+        let in_launch_order = axes.is_sorted_by(|a, b| a > b);
         for index in range.clone() {
             let mut point = *blocks;
             let mut rest = index;
@@ -284,7 +285,10 @@ impl<'e, 'r> Drive<'e, 'r> {
             }
             let first = point.first(grid);
             if first >= self.failed_at.load(Ordering::Relaxed) {
-                continue;
+                match in_launch_order {
+                    true => break,
+                    false => continue,
+                }
             }
             let single = point.blocks() == 1;
             let mark = (!single).then(|| machine.sink.mark());
@@ -318,10 +322,9 @@ impl<'e, 'r> Drive<'e, 'r> {
                             .collect();
                         let factor: u64 = more.iter().map(|&axis| point.count[axis]).product();
                         if !more.is_empty() {
-                            if !self.admit(
-                                factor.saturating_mul(range.end - index),
-                                Some(request.span),
-                            ) {
+                            if !self
+                                .admit(factor.saturating_mul(range.end - index), Some(request.span))
+                            {
                                 return Vec::new();
                             }
                             let range = index * factor..range.end * factor;
