@@ -438,7 +438,7 @@ pub struct Struct {
 #[serde(deny_unknown_fields)]
 pub struct Buffer {
     /// Element type: a C scalar, a CUDA vector (`float4`), or a struct of this
-    /// file.
+    /// file or of the kernel's.
     #[serde(rename = "type")]
     pub ty: Option<Located<String>>,
     /// Elements along each axis, outermost first.

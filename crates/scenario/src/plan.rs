@@ -106,7 +106,15 @@ impl RunPlan {
 
         let no_structs = StructTable::default();
         let params = params::evaluate(&self.definitions(), &no_structs)?;
-        let structs = structs(layer, &params, sources)?;
+        let mut structs = structs(layer, &params, sources)?;
+        let kernel = self.kernel();
+        if let Ok((parsed, _)) = &kernel {
+            for (_, buffer) in &layer.buffers {
+                if let Some(name) = &buffer.value.ty {
+                    parsed.define_struct(name.value.trim(), &params, &mut structs)?;
+                }
+            }
+        }
 
         let mut scope = Scope::new(&structs);
         for (name, value) in &params {
@@ -123,7 +131,7 @@ impl RunPlan {
         launch::evaluate(launch_table, &mut scope, TOML, sources)?;
         buffers::evaluate(&layer.buffers, &mut scope, &structs, &self.inner.data, TOML, sources)?;
 
-        let (parsed, entry) = self.kernel().map_err(|error| vec![error])?;
+        let (parsed, entry) = kernel.map_err(|error| vec![error])?;
         let environment = crate::lower::Environment { params: &params, ..scope.environment() };
         let (program, kernel) = parsed.kernel(&entry, &environment, sources)?;
         launch::check_shared(&program, launch_table, scope.launch.dynamic_shared_bytes, TOML)

@@ -79,6 +79,11 @@ impl StructLayout {
 pub struct StructTable {
     /// By [`StructId`].
     pub structs: Vec<StructLayout>,
+    /// Further names, as `typedef` gives them.
+    aliases: Vec<(String, StructId)>,
+    /// How many of them the scenario file defines; the others are the kernel
+    /// file's. `None`: all.
+    own: Option<usize>,
 }
 
 /// Largest object that a type may describe, bytes: the 57-bit virtual address
@@ -178,6 +183,29 @@ impl StructTable {
     /// The struct of this name.
     pub fn by_name(&self, name: &str) -> Option<StructId> {
         self.structs.iter().position(|layout| layout.name == name).map(StructId)
+    }
+
+    /// The structs that the scenario file defines.
+    pub(crate) fn own(&self) -> &[StructLayout] {
+        &self.structs[..self.own.unwrap_or(self.structs.len())]
+    }
+
+    /// Takes over `defined`, this table with structs of the kernel file behind.
+    pub(crate) fn extend(&mut self, defined: Self) {
+        let own = self.own().len();
+        *self = Self { own: Some(own), ..defined };
+    }
+
+    /// Gives a struct a further name, if it is none.
+    pub(crate) fn alias(&mut self, name: &str, id: StructId) {
+        if self.by_name(name).is_none() {
+            self.aliases.push((name.to_owned(), id));
+        }
+    }
+
+    /// The struct that has this further name.
+    pub(crate) fn by_alias(&self, name: &str) -> Option<StructId> {
+        self.aliases.iter().find(|(alias, _)| alias == name).map(|(_, id)| *id)
     }
 
     /// The layout of a struct of this table.

@@ -175,6 +175,42 @@ fn pitches_pad_rows() {
     assert_eq!(run.buffers[0].memory, Memory::Device);
 }
 
+/// Buffers may have types that only the `.cu` file defines, also by `typedef`
+/// and with sizes that parameters override; those are not printed twice.
+#[test]
+fn the_kernel_file_may_define_the_structs() {
+    let files = Embedded(&[(
+        "k.cu",
+        b"#define LANES 8
+        struct Inner { float x, y; };
+        typedef struct { Inner in[LANES]; double d; } Outer;
+        typedef struct tag_ { char c; int i; } Tag;
+        __global__ void k(Outer *outer, Tag *tag, Inner *inner) {
+            outer[threadIdx.x].d = tag[threadIdx.x].i + inner[threadIdx.x].y;
+        }",
+    )]);
+    let text = r#"
+        [params]
+        LANES = 4
+        [launch]
+        grid = [1]
+        block = [32]
+        [buffers]
+        outer = { type = "Outer", shape = [32] }
+        tag = { type = "Tag", shape = [32] }
+        inner = { type = "Inner", shape = [32] }
+        [kernel]
+        file = "k.cu"
+    "#;
+    let scenario = Scenario::from_text("s.toml", text, &files).unwrap();
+    let run = scenario.runs(&[], Options::default()).unwrap()[0].build().unwrap();
+    let bytes: Vec<_> = run.buffers.iter().map(|buffer| buffer.element_bytes).collect();
+    assert_eq!(bytes, [4 * 8 + 8, 8, 8]);
+    assert_eq!(run.kernel.structs, "");
+    let widths: Vec<_> = run.program.sites.iter().map(|site| site.width).collect();
+    assert_eq!(widths, [4, 4, 8]);
+}
+
 #[test]
 fn contents_come_from_expressions_and_files() {
     let run = run(&format!(

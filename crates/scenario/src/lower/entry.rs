@@ -181,7 +181,7 @@ impl<'a> Lowerer<'a> {
     fn struct_text(&self) -> String {
         let structs = self.env.structs;
         let mut text = String::new();
-        for layout in &structs.structs {
+        for layout in structs.own() {
             if self.items.types.contains_key(layout.name.as_str()) {
                 continue;
             }
@@ -325,7 +325,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// A type that the file defines, by name.
-    fn file_type(&mut self, name: &str) -> Lowered<Option<Type>> {
+    pub(super) fn file_type(&mut self, name: &str) -> Lowered<Option<Type>> {
         let root = self.unit.tree.root_node();
         match self.named_type(root, name)? {
             Named::Type(ty) => Ok(Some(ty)),

@@ -128,16 +128,51 @@ impl Parsed {
         sources: &Sources,
     ) -> Result<(Program, KernelText), Vec<Diagnostic>> {
         let _ = sources;
-        // Parameters that a #define or #if names change the text.
-        let again = env.params.iter().any(|(name, _)| self.unit.macro_names.contains(name));
-        let unit;
-        let unit = if again {
-            unit = Unit::new(&self.unit.code, self.shape, env.params);
-            &unit
+        entry::kernel(&self.unit_for(env.params), self.shape, entry, env)
+    }
+
+    /// Defines in `structs` the struct that the file calls `name`, where it has
+    /// one and `structs` does not: buffers may be of types that only the `.cu`
+    /// file defines.
+    ///
+    /// # Errors
+    /// What is wrong with its definition, or outside the subset.
+    pub(crate) fn define_struct(
+        &self,
+        name: &str,
+        params: &[(String, ParamValue)],
+        structs: &mut StructTable,
+    ) -> Result<(), Vec<Diagnostic>> {
+        if self.shape != Shape::File || structs.by_name(name).is_some() {
+            return Ok(());
+        }
+        let env = Environment::outside_kernels(params, structs);
+        let unit = self.unit_for(params);
+        let mut lowerer = Lowerer::new(&unit, &env, Items::collect(&unit));
+        if lowerer.items.types.get(name).is_none_or(|item| item.template.is_some()) {
+            return Ok(());
+        }
+        lowerer.bind_params();
+        let found = lowerer.file_type(name);
+        let (errors, mut table) = (lowerer.errors, lowerer.structs);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        if let Ok(Some(Type::Struct(id))) = found {
+            table.alias(name, id);
+            structs.extend(table);
+        }
+        Ok(())
+    }
+
+    /// The code as it reads with these parameters: those that a `#define` or
+    /// `#if` names change it.
+    fn unit_for(&self, params: &[(String, ParamValue)]) -> Arc<Unit> {
+        if params.iter().any(|(name, _)| self.unit.macro_names.contains(name)) {
+            Arc::new(Unit::new(&self.unit.code, self.shape, params))
         } else {
-            &*self.unit
-        };
-        entry::kernel(unit, self.shape, entry, env)
+            Arc::clone(&self.unit)
+        }
     }
 }
 
@@ -289,7 +324,7 @@ pub(crate) fn type_name(code: &Code, structs: &StructTable) -> Result<Type, Diag
         return Ok(ty);
     }
     let name = words.join(" ");
-    if let Some(id) = structs.by_name(&name) {
+    if let Some(id) = structs.by_name(&name).or_else(|| structs.by_alias(&name)) {
         return Ok(Type::Struct(id));
     }
     let names = structs
@@ -300,7 +335,7 @@ pub(crate) fn type_name(code: &Code, structs: &StructTable) -> Result<Type, Diag
     let help = match suggest::nearest(&name, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => {
-            "use a type of CUDA such as float, int, float4, or a [struct] of the file".to_owned()
+            "use a type of CUDA such as float, int, float4, or a struct of this or the kernel's file".to_owned()
         }
     };
     let span = code.span(0, code.text.len());
