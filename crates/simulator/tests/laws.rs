@@ -183,9 +183,9 @@ proptest! {
     #[test]
     fn inactive_lanes_do_not_matter((rules, access) in any_counted(), noise: [u64; 32]) {
         let mut other = access;
-        for lane in 0..WARP_LANES {
+        for (lane, &address) in noise.iter().enumerate() {
             if !access.mask.contains(lane) {
-                other.addresses[lane] = noise[lane];
+                other.addresses[lane] = address;
             }
         }
         prop_assert_eq!(rules.count(&access), rules.count(&other));

@@ -124,7 +124,7 @@ fn given_labels<'u>(
             let inside = |ranges: &[Range<u32>]| {
                 ranges.iter().any(|range| range.contains(&first.range.start))
             };
-            let dropped = dropped.iter().any(|range| on_line(range));
+            let dropped = dropped.iter().any(on_line);
             if inside(lowered) && !dropped {
                 return Err(Diagnostic::new(
                     Kind::Document,
