@@ -1,4 +1,92 @@
 //! PTX and CUDA C++ text of a scenario's run.
+//!
+//! # What it does
+//!
+//! The model says which addresses a kernel's warps access; this crate writes
+//! the kernel that a GPU runs to say the same. [`emit`] makes PTX with exactly
+//! the scenario's accesses: operation, width, vector, cache operator, space and
+//! order, under the scenario's loops, branches and barriers, with indices that
+//! come from memory really loaded. [`cuda::emit`] makes a complete CUDA C++
+//! file around the kernel as its author wrote it. Both are text: nothing here
+//! needs a GPU, a driver or a compiler.
+//!
+//! ```
+//! use coalescope_ptx::{Purpose, cuda, emit};
+//! use scenario::{Disk, Options, Scenario};
+//!
+//! let text = r#"
+//! [params]
+//! n = 1000
+//! [launch]
+//! grid = ["(n + 255) / 256"]
+//! block = [256]
+//! [buffers]
+//! in = { type = "float4", shape = ["n"] }
+//! [kernel]
+//! code = """
+//! int i = blockIdx.x * blockDim.x + threadIdx.x;
+//! if (i < n) load(in[i]);
+//! """
+//! "#;
+//! let scenario = Scenario::from_text("quads.toml", text, &Disk)?;
+//! let run = scenario.runs(&[], Options::default())?[0].build()?;
+//!
+//! let emitted = emit(&run, Purpose::Measure).map_err(|error| error.message)?;
+//! assert_eq!(emitted.sites[0].instruction, "ld.global.v4.b32");
+//! assert_eq!((emitted.version.to_string(), emitted.target.to_string()),
+//!            ("7.0".to_owned(), "sm_70".to_owned()));
+//!
+//! assert!(cuda::emit(&run).contains("    if (i < n) load(in[i]);"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The way of a kernel
+//!
+//! | stage | module | result |
+//! |---|---|---|
+//! | loops with settled trips are written out, as `nvcc` does | `unroll` | a program |
+//! | statements and expressions become instructions | `lower` | a tree, [`syntax`] |
+//! | the lowest version and target that they need | [`requirements`] | `.version`, `.target` |
+//! | the tree becomes text | [`print`](mod@print) | [`Emitted`] |
+//!
+//! # Nouns
+//!
+//! - **Site**: a place of the source that touches memory. Each of its
+//!   instructions in the text is known by its line ([`EmittedSite`]).
+//! - **Mix**: a register that combines everything a thread has loaded. It is
+//!   what unknown values are stored as, so that a copy's store waits for its
+//!   load as the author's does.
+//! - **Sink**: a parameter that is 0. A thread ends by combining its mix with
+//!   it and would store there if the result were not 0; so no assembler may
+//!   drop a load, and no thread ever stores.
+//! - **Purpose**: to be measured, or to be verified: then each thread also adds
+//!   up hashes of the addresses and data that it touched, and the host compares
+//!   the sums with its own ([`verify`]).
+//!
+//! # What holds and what does not
+//!
+//! - Integers wrap, divide and shift as in the model: 32 and 64 bits, signed
+//!   and unsigned; narrower types extended by their sign.
+//! - Arrays that a thread has for itself are registers. An index that is not
+//!   settled after unrolling is compared with every element's number; nothing
+//!   goes to local memory.
+//! - A warp reconverges where the model's does, at the end of each statement
+//!   (checked in the machine code of `ptxas` 13.0 for 7.5 and 9.0, with and
+//!   without optimisation).
+//! - **Counting wants optimisation level 0**, the driver's
+//!   `CU_JIT_OPTIMIZATION_LEVEL`. Above it the assembler merges equal loads,
+//!   moves invariant ones out of loops, joins neighbouring ones, puts short
+//!   branches under predicates (an instruction is then executed by warps that
+//!   have no active lane), and lets one lane act for all in an atomic on one
+//!   address.
+//! - Asynchronous copies are waited for at barriers and at the thread's end.
+//! - Floats are moved, never computed with. Atomics on floats add numbers
+//!   between 1 and 2.
+//!
+//! # What it leaves out
+//!
+//! Textures, tensor-map copies, `ldmatrix`, clusters and local memory: the
+//! scenario language has none of them. Reading PTX.
 
 pub mod cuda;
 pub mod emitted;
@@ -16,13 +104,12 @@ pub use emitted::{Emitted, EmittedSite, Parameter, Purpose};
 use scenario::program::SiteId;
 use scenario::{Diagnostic, Run};
 
-/// The PTX of one run.
+/// The PTX of one run, as text.
 ///
 /// # Errors
 /// What PTX has no instruction for, at its place in the scenario.
 pub fn emit(run: &Run, purpose: Purpose) -> Result<Emitted, Box<Diagnostic>> {
-    let unrolled = unroll::unroll(&run.program);
-    let lowered = lower::lower(run, &unrolled, purpose)?;
+    let lowered = lowered(run, purpose)?;
     let printed = print::print(&lowered.module);
 
     let mut sites: Vec<EmittedSite> = (0..run.program.sites.len())
@@ -43,6 +130,20 @@ pub fn emit(run: &Run, purpose: Purpose) -> Result<Emitted, Box<Diagnostic>> {
         shared_bytes: run.program.shared_bytes,
         sites,
     })
+}
+
+/// The PTX of one run, as the tree that [`emit`] prints. Its instructions are
+/// tagged with the number of the site they belong to.
+///
+/// # Errors
+/// As [`emit`].
+pub fn module(run: &Run, purpose: Purpose) -> Result<syntax::Module, Box<Diagnostic>> {
+    lowered(run, purpose).map(|lowered| lowered.module)
+}
+
+fn lowered(run: &Run, purpose: Purpose) -> Result<lower::Lowered, Box<Diagnostic>> {
+    let unrolled = unroll::unroll(&run.program);
+    lower::lower(run, &unrolled, purpose)
 }
 
 #[cfg(test)]

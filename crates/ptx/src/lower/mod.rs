@@ -35,7 +35,8 @@ const MAX_ARRAY_ELEMENTS: u64 = 1024;
 /// golden ratio, so that blocks differ in all digits.
 const MIX_FACTOR: i64 = 0x9e37_79b9;
 
-/// A kernel lowered: its module and what its parameters mean.
+/// A kernel lowered: its module, with one entry, and what that entry's
+/// parameters mean.
 pub(crate) struct Lowered {
     pub(crate) module: Module,
     pub(crate) entry: String,
@@ -244,21 +245,9 @@ impl<'a> Lowering<'a> {
                 self.calls.pop();
                 self.place_label(end);
             }
-            StmtKind::Break => {
-                if let Some(&(end, _)) = self.loops.last() {
-                    self.jump(end);
-                }
-                return Ok(false);
-            }
-            StmtKind::Continue => {
-                if let Some(&(_, next)) = self.loops.last() {
-                    self.jump(next);
-                }
-                return Ok(false);
-            }
-            StmtKind::Return => {
-                match self.calls.last() {
-                    Some(&end) => self.jump(end),
+            StmtKind::Break | StmtKind::Continue | StmtKind::Return => {
+                match self.jump_target(&stmt.kind) {
+                    Some(target) => self.jump(target),
                     None => self.exit(),
                 }
                 return Ok(false);
@@ -273,6 +262,17 @@ impl<'a> Lowering<'a> {
         Ok(true)
     }
 
+    /// Where a jump goes; `None` for a `return` from the kernel and for other
+    /// statements.
+    fn jump_target(&self, kind: &StmtKind) -> Option<Label> {
+        match kind {
+            StmtKind::Break => self.loops.last().map(|&(end, _)| end),
+            StmtKind::Continue => self.loops.last().map(|&(_, next)| next),
+            StmtKind::Return => self.calls.last().copied(),
+            _ => None,
+        }
+    }
+
     fn branch(
         &mut self,
         condition: &Expr,
@@ -284,6 +284,13 @@ impl<'a> Lowering<'a> {
             Condition::Known(false) => return self.block(otherwise),
             condition => condition,
         };
+        // `if (c) break;` is one jump.
+        if let ([Stmt { kind, .. }], []) = (then.as_slice(), otherwise.as_slice())
+            && let Some(target) = self.jump_target(kind)
+        {
+            self.jump_if(condition, true, target);
+            return Ok(true);
+        }
         let end = self.label();
         if then.is_empty() {
             self.jump_if(condition, true, end);
