@@ -6,7 +6,7 @@
 //! all that a launch needs ([`job`]).
 //!
 //! **Device.** [`device::Device`] is the seam: [`device::cuda::CudaDevice`] is
-//! the real one, through `cust`; [`bench`] says how a sample is taken and is
+//! the real one, through `cust`; [`mod@bench`] says how a sample is taken and is
 //! tested on a fake. The tests in `tests/process` run the real device code on a
 //! mock driver library, in real processes.
 //!

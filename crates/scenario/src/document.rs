@@ -5,7 +5,7 @@
 //! fields are what a person reads when hovering over a key.
 //!
 //! Nothing is required here: a variant may supply what the base lacks, so
-//! whether a run is complete is asked after merging ([`crate::layer`]).
+//! whether a run is complete is asked after merging (`layer.rs`).
 
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::lower::suggest::nearest;

@@ -71,7 +71,7 @@ pub enum ValueType {
     Pointer,
 }
 
-/// Index of a buffer in [`Program::buffers`] order, that of the run.
+/// Index of a buffer in [`Run::buffers`](crate::Run::buffers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub usize);
 /// Index into [`Program::shared`].
