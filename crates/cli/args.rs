@@ -17,6 +17,7 @@ use std::path::PathBuf;
     after_help = "Examples:
   coalescope sim scenarios/strided.toml         how a strided read falls on sectors
   coalescope sim transpose --arch 7.0 --json    a shipped scenario, as JSON Lines
+  coalescope explain strided --set stride=2     lane by lane, and why
   coalescope emit transpose --cuda              the same kernel as a complete .cu file
   coalescope list                               the scenarios that ship with the program
 
@@ -61,6 +62,12 @@ SCENARIO is a file, a folder of files, or the name of a shipped scenario.")]
 with 32 byte addresses. A bad line gives {\"id\":…,\"error\":…} in its place and
 exit code 2 at the end; the rest is still counted.")]
     Warp(WarpArgs),
+    /// Show lane by lane where one warp's accesses go, and why they cost that.
+    #[command(after_help = "Examples:
+  coalescope explain strided --set stride=2             every access of the first warp
+  coalescope explain transpose --variant tiled --access 3
+  coalescope explain struct-layout --access 1 --svg aos.svg")]
+    Explain(ExplainArgs),
     /// Print a scenario's kernel as CUDA C++ or PTX.
     Emit(EmitArgs),
     /// List the scenarios that ship with the program.
@@ -128,6 +135,33 @@ pub(crate) struct WarpArgs {
     pub(crate) file: PathBuf,
 }
 
+/// `explain`
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Only this access: its number in the program, from 1, or its label.
+    #[arg(long, value_name = "N")]
+    pub(crate) access: Option<String>,
+
+    /// The block whose warp is shown.
+    #[arg(long, default_value = "0,0,0", value_name = "X,Y,Z", value_parser = block)]
+    pub(crate) block: [u64; 3],
+
+    /// The warp of that block, from 0.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(crate) warp: u32,
+
+    /// Compute capability of the rule set.
+    #[arg(long, default_value = "9.0", value_name = "CC")]
+    pub(crate) arch: String,
+
+    /// Write the first access shown as a picture.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
 /// `emit`
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("form").required(true))]
@@ -155,4 +189,16 @@ fn key_value(text: &str) -> Result<(String, String), String> {
         }
         _ => Err("write KEY=VALUE, such as stride=4".to_owned()),
     }
+}
+
+fn block(text: &str) -> Result<[u64; 3], String> {
+    let mut block = [0; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    if parts.len() > 3 {
+        return Err("a block has at most three coordinates, such as 4,0,0".to_owned());
+    }
+    for (slot, part) in block.iter_mut().zip(parts) {
+        *slot = part.trim().parse().map_err(|_| format!("`{part}` is no block coordinate"))?;
+    }
+    Ok(block)
 }

@@ -37,6 +37,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Sim(args) => commands::sim::run(args),
         Command::Warp(args) => commands::warp::run(args),
+        Command::Explain(args) => commands::explain::run(args),
         Command::Emit(args) => commands::emit::run(args),
         Command::List => commands::list::run(),
         Command::Schema => {

@@ -189,3 +189,24 @@ fn completions_and_manual_page_are_made() {
     assert!(stdout(&coalescope(&["completions", "bash"])).contains("coalescope"));
     assert!(stdout(&coalescope(&["man"])).contains(".TH coalescope"));
 }
+
+#[test]
+fn explain_says_why_and_draws() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("stride.svg");
+    let target = path.to_str().expect("UTF-8");
+    let output =
+        coalescope(&["explain", "strided", "--set", "stride=2", "--access", "1", "--svg", target]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("8 sectors") && text.contains("Why: ") && text.contains("Smallest change: "),
+        "{text}"
+    );
+    assert!(std::fs::read_to_string(&path).expect("it was written").starts_with("<svg"));
+    let beyond = coalescope(&["explain", "strided", "--block", "4294967295,0,0"]);
+    assert_eq!(beyond.status.code(), Some(2));
+    assert!(stderr(&beyond).contains("no block"), "{}", stderr(&beyond));
+    let nothing = coalescope(&["explain", "strided", "--access", "no such label"]);
+    assert_eq!(nothing.status.code(), Some(2));
+}

@@ -1,6 +1,7 @@
 //! One file a command: arguments in, an exit code out.
 
 pub(crate) mod emit;
+pub(crate) mod explain;
 pub(crate) mod list;
 pub(crate) mod sim;
 pub(crate) mod table;

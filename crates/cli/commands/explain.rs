@@ -1,0 +1,123 @@
+//! `coalescope explain`: lane by lane, where one warp's accesses go, and why
+//! they cost what they cost.
+
+use crate::args::ExplainArgs;
+use crate::commands::{GOOD, bad_input};
+use crate::output::write_whole;
+use crate::selection::{Complaints, rule_sets, runs, scenarios};
+use anyhow::Result;
+use scenario::eval::{Evaluator, Limits, Occurrence};
+use scenario::{Diagnostic, Diagnostics, Options, Run};
+use simulator::RuleSet;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Draws the accesses that the arguments select, of the first run selected.
+pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
+    let mut complaints = Complaints::default();
+    let rules = rule_sets(std::slice::from_ref(&args.arch), &mut complaints);
+    let mut plans = Vec::new();
+    for scenario in scenarios(&args.selection.scenarios, &mut complaints) {
+        plans.extend(runs(&scenario, &args.selection, Options::default(), &mut complaints));
+    }
+    let (Some((_, rules)), Some(plan), false) = (rules.first(), plans.first(), complaints.any())
+    else {
+        return Ok(bad_input());
+    };
+    let built = match plan.build() {
+        Ok(run) => run,
+        Err(errors) => {
+            complaints.diagnostics(&errors);
+            return Ok(bad_input());
+        }
+    };
+    let found = match select(&built, args) {
+        Ok(found) => found,
+        Err(error) => {
+            complaints.diagnostics(&Diagnostics::new(Arc::clone(&built.sources), vec![*error]));
+            return Ok(bad_input());
+        }
+    };
+    if found.is_empty() {
+        complaints.message(
+            "this warp executes no such access",
+            "choose another with --access, --block and --warp",
+        );
+        return Ok(bad_input());
+    }
+    let mut out = anstream::stdout().lock();
+    let label = plan.label();
+    let named = if label.is_empty() { String::new() } else { format!(" [{label}]") };
+    for occurrence in &found {
+        let title = title(&built, occurrence);
+        let bold = anstyle::Style::new().bold();
+        writeln!(out, "{bold}{}{named}: {title}{bold:#}", built.scenario)?;
+        write!(out, "{}", draw::text(rules, &occurrence.access))?;
+        writeln!(out, "\n{}\n", reason(rules, occurrence))?;
+    }
+    if let (Some(path), Some(first)) = (&args.svg, found.first()) {
+        let title = format!("{}{named}: {}", built.scenario, title(&built, first));
+        write_whole(path, draw::svg(rules, &first.access, &title).as_bytes())?;
+    }
+    Ok(GOOD)
+}
+
+/// The accesses of the warp, each place once: the first time it is executed.
+fn select(run: &Run, args: &ExplainArgs) -> Result<Vec<Occurrence>, Box<Diagnostic>> {
+    let evaluator = Evaluator::new(run, &run.assumed_bases(), Limits::default())?;
+    let mut found = evaluator.accesses_of(args.block, args.warp)?;
+    found.retain(|occurrence| {
+        occurrence.occurrence == 0
+            && match &args.access {
+                None => true,
+                Some(wanted) => {
+                    run.program
+                        .sites
+                        .get(occurrence.site.0)
+                        .is_some_and(|site| site.label == *wanted)
+                        || wanted.parse::<usize>().is_ok_and(|n| n == occurrence.site.0 + 1)
+                }
+            }
+    });
+    Ok(found)
+}
+
+/// `in[i * stride] in line 12, access 1`.
+fn title(run: &Run, occurrence: &Occurrence) -> String {
+    match run.program.sites.get(occurrence.site.0) {
+        Some(site) => format!(
+            "{} in line {}, access {}",
+            site.label,
+            run.sources.line(site.span),
+            occurrence.site.0 + 1
+        ),
+        None => format!("access {}", occurrence.site.0 + 1),
+    }
+}
+
+/// Why so many, and what the smallest change would do.
+fn reason(rules: &RuleSet, occurrence: &Occurrence) -> String {
+    let why = advise::why::explain(rules, &occurrence.access);
+    let mut text = format!("Why: {}.", why.sentence);
+    match why.change {
+        Some(change) => {
+            text.push_str(&format!("\nSmallest change: {}", change.what));
+            let counts = &change.counts;
+            if let (Some(sectors), Some(moved)) = (counts.sectors, counts.moved_bytes) {
+                text.push_str(&format!(": {sectors} sectors, {moved} B moved"));
+            } else if let (Some(wavefronts), Some(conflicts)) =
+                (counts.data_wavefronts, counts.bank_conflicts)
+            {
+                text.push_str(&format!(
+                    ": data wavefronts {wavefronts}, bank conflicts {conflicts}"
+                ));
+            } else if let Some(moved) = counts.moved_bytes {
+                text.push_str(&format!(": {moved} B moved"));
+            }
+            text.push('.');
+        }
+        None => text.push_str("\nNo change of the addresses alone would lower it."),
+    }
+    text
+}
