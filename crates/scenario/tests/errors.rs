@@ -9,7 +9,8 @@
 //! `COALESCOPE_BLESS=1 cargo test -p coalescope-scenario --test errors` writes
 //! the messages; read the diff before you commit it.
 
-use coalescope_scenario::{Diagnostics, Options, Scenario};
+use coalescope_scenario::{Diagnostics, Options, Scenario, count};
+use simulator::RuleSet;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,11 @@ fn run(path: &Path) -> Result<(), Diagnostics> {
         true => Options::for_counting(),
         false => Options::default(),
     };
+    let rules = RuleSet::for_arch("9.0").expect("the rules of 9.0 are shipped");
     for plan in scenario.runs(&overrides, options)? {
-        plan.build()?;
+        let run = plan.build()?;
+        count::count(&run, &rules, &run.assumed_bases(), &count::Options::default())
+            .map_err(|error| Diagnostics::new(run.sources.clone(), vec![error]))?;
     }
     Ok(())
 }

@@ -261,7 +261,7 @@ impl<'e, 'r> Drive<'e, 'r> {
             return true;
         }
         // Nothing else matters any more.
-        self.fail(0, too_many_threads(all.into(), limit, because));
+        self.fail(0, too_many_threads(limit, because));
         false
     }
 
@@ -398,9 +398,9 @@ fn pieces(blocks: &BlockBox, axes: &[usize], range: Range<u64>, size: u64) -> Ve
 }
 
 /// The refusal of a launch that would have to be gone through.
-pub(super) fn too_many_threads(threads: u128, limit: u64, because: Option<Span>) -> Diagnostic {
+pub(super) fn too_many_threads(limit: u64, because: Option<Span>) -> Diagnostic {
     let message = format!(
-        "the launch is too large: {threads} threads would have to be evaluated one by one, and at most {limit} are"
+        "the launch is too large: more than {limit} threads would have to be evaluated one by one"
     );
     let help = "choose smaller parameters, or index by expressions that are linear in `threadIdx` and `blockIdx`: these are counted in closed form";
     match because {

@@ -109,7 +109,7 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
                 "move the barrier out of the condition, so that all threads of the block reach it",
             )
             .label("some threads never arrive here")
-            .note(format!("missing {}", m.who(missing)));
+            .note(format!("missing: {}", m.who(missing)));
             match turned {
                 Some(condition) => diagnostic.also(condition, "threads part here"),
                 None => diagnostic,

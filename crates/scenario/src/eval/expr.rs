@@ -272,7 +272,7 @@ impl<S: Sink> Machine<'_, '_, S> {
                     ),
                     "unroll the loop or use a shared array: such an array lives in local memory",
                 )
-                .note(m.who(mask.first().unwrap_or(0)))
+                .note(m.at(mask.first().unwrap_or(0)))
             }));
         };
         let position = exact(scalar_of(index.ty), at);
@@ -284,7 +284,7 @@ impl<S: Sink> Machine<'_, '_, S> {
                     &format!("of `{}`", declared.name),
                     position,
                     declared.len,
-                    m.who(lane),
+                    m.at(lane),
                 )
             }));
         }
@@ -449,7 +449,7 @@ impl<S: Sink> Machine<'_, '_, S> {
                 "make sure that the divisor is not 0: check the parameters, or test it first",
             )
             .label(shown(if op == BinaryOp::Div { "/" } else { "%" }))
-            .note(self.who(lane)),
+            .note(self.at(lane)),
             BinaryOp::Shl | BinaryOp::Shr => Diagnostic::new(
                 Kind::Evaluation,
                 expr.span,
@@ -469,7 +469,7 @@ impl<S: Sink> Machine<'_, '_, S> {
                 ),
             )
             .label(shown(if op == BinaryOp::Shl { "<<" } else { ">>" }))
-            .note(self.who(lane)),
+            .note(self.at(lane)),
             BinaryOp::Add => self.overflow(expr, lane, shown("+"), x.wrapping_add(y)),
             BinaryOp::Sub => self.overflow(expr, lane, shown("-"), x.wrapping_sub(y)),
             BinaryOp::Mul => self.overflow(expr, lane, shown("*"), x.wrapping_mul(y)),
@@ -495,7 +495,7 @@ impl<S: Sink> Machine<'_, '_, S> {
             help,
         )
         .label(format!("{values} = {result}"))
-        .note(self.who(lane))
+        .note(self.at(lane))
     }
 
     fn call(
@@ -597,7 +597,7 @@ impl<S: Sink> Machine<'_, '_, S> {
                     &format!("on axis {axis} of `{name}`"),
                     position,
                     extent,
-                    m.who(lane),
+                    m.at(lane),
                 )
             }));
         }

@@ -9,8 +9,9 @@
 //! takes the same path for all `k`, and the state it ends in is the state at
 //! `k + 1`, then, by induction, the iterations are just these. Where a
 //! condition has no single answer for all `k` (the loop's own above all), the
-//! number of iterations is cut where the answer changes; where the attempt
-//! fails otherwise, the loop goes on iteration by iteration.
+//! number of iterations is cut where the answer changes; where `k` is divided
+//! with a remainder, every residue of it is evaluated by itself. Where the
+//! attempt fails otherwise, the loop goes on iteration by iteration.
 //!
 //! The same proof shows that a loop never ends: when no variable moves, no lane
 //! leaves, and memory stays as it is.
@@ -34,7 +35,10 @@ const FEW_AT_POINT: u64 = 24;
 const LONG: u64 = 1 << 12;
 
 /// Most iterations that run as one, and most that a loop may have at all.
-const MOST_ITERATIONS: u64 = 1 << 48;
+const MOST_ITERATIONS: u64 = 1 << 40;
+
+/// Most residues that iterations are divided into.
+const MOST_CLASSES: u64 = 1 << 10;
 
 /// Attempts to find a number of iterations that goes.
 const CUTS: usize = 16;
@@ -52,6 +56,20 @@ enum Folded {
 /// The carried variables at the start of an iteration.
 type State = Vec<Option<Value>>;
 
+/// `rounds` × `period` iterations, one evaluation for each residue of their
+/// number modulo `period`.
+#[derive(Clone, Copy)]
+struct Attempt<'a, 'c> {
+    looped: &'c Loop<'c>,
+    active: &'a Mask,
+    state: &'a State,
+    steps: &'a [Option<Lanes>],
+    /// The variable that counts rounds.
+    var: usize,
+    rounds: u64,
+    period: u64,
+}
+
 /// Everything that an attempt may change.
 struct Saved {
     locals: Vec<Option<Value>>,
@@ -61,6 +79,14 @@ struct Saved {
     broken: Mask,
     continued: Mask,
     divergences: usize,
+}
+
+/// Puts a variable's value into a value.
+fn settle(value: &mut Value, var: usize, point: u64) {
+    let Some(place) = value.terms.iter().position(|(v, _)| *v == var) else { return };
+    let (_, coefficient) = value.terms.remove(place);
+    let base = std::mem::replace(&mut value.base, Lanes::Uniform(0));
+    value.base = base.zip(coefficient, |base, c| base.wrapping_add(c.wrapping_mul(point as i64)));
 }
 
 impl<'c, S: Sink> Machine<'c, '_, S> {
@@ -155,13 +181,10 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
         state: &State,
     ) -> Result<Folded, Stop> {
         let few = if self.in_box() { FEW_IN_BOX } else { FEW_AT_POINT };
-        let Some((steps, mut points)) = self.steps_of(looped, active, previous, state) else {
+        let Some((steps, mut iterations)) = self.steps_of(looped, active, previous, state) else {
             return Ok(Folded::No);
         };
-        if points < few {
-            return Ok(Folded::No);
-        }
-        let Some(var) = self.push_var(points) else { return Ok(Folded::No) };
+        let Some(var) = self.push_var(1) else { return Ok(Folded::No) };
         let saved = Saved {
             locals: self.locals.clone(),
             alive: self.alive,
@@ -171,33 +194,20 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
             continued: self.continued,
             divergences: self.divergences.len(),
         };
-        let mut uncut = true;
+        let mut period: u64 = 1;
         let mut outcome = Ok(Folded::No);
         for _ in 0..CUTS {
-            self.vars.counts[var] = points;
-            for ((&local, value), step) in looped.carried.iter().zip(state).zip(&steps) {
-                self.locals[local] = value.clone().map(|mut value| {
-                    if let Some(step) = step {
-                        value.terms.push((var, step.clone()));
-                    }
-                    value
-                });
+            let rounds = iterations / period;
+            if rounds < few {
+                break;
             }
+            let attempt = Attempt { looped, active, state, steps: &steps, var, rounds, period };
             let mark = self.sink.mark();
-            let (mut lanes, mut left) = (*active, Mask::EMPTY);
-            self.muted = !self.fold_loops;
-            let ran = self.iterate(looped, &mut lanes, &mut left, true);
-            self.muted = false;
-            let proved = ran.is_ok()
-                && lanes == *active
-                && self.alive == saved.alive
-                && self.returned == saved.returned
-                && self.broken == saved.broken
-                && self.moved_by(looped, active, state, &steps, var);
-            if proved {
-                outcome = Ok(match uncut && points == MOST_ITERATIONS {
-                    true => Folded::Endless,
-                    false => Folded::Done(points),
+            let ran = self.attempt(&attempt, &saved);
+            if let Ok(true) = ran {
+                outcome = Ok(match iterations {
+                    MOST_ITERATIONS if steps.iter().all(Option::is_none) => Folded::Endless,
+                    _ => Folded::Done(rounds * period),
                 });
                 break;
             }
@@ -205,35 +215,83 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
             self.restore(&saved);
             match ran {
                 Err(Stop::Request(request)) => match &request.ask {
+                    // One cut less each time: the number only shrinks.
                     Ask::Split { var: cut, at } if *cut == var => match at.first() {
-                        // One cut less each time: the number only shrinks.
-                        Some(&at) if at >= few && at < points => {
-                            (points, uncut) = (at, false);
-                            continue;
-                        }
-                        _ => {}
+                        Some(&at) if at < rounds => iterations = at * period,
+                        _ => break,
                     },
-                    Ask::Classes { var: by, .. } if *by == var => {}
-                    Ask::Pin { vars } if vars >> var & 1 == 1 => {}
+                    Ask::Classes { var: by, period: more } if *by == var => {
+                        match period.checked_mul(*more) {
+                            Some(product) if product <= MOST_CLASSES => period = product,
+                            _ => break,
+                        }
+                    }
+                    Ask::Pin { vars } if vars >> var & 1 == 1 => break,
                     // Of the blocks, or of an outer loop.
-                    _ => outcome = Err(Stop::Request(request)),
+                    _ => {
+                        outcome = Err(Stop::Request(request));
+                        break;
+                    }
                 },
                 // It fails in each of the iterations: the next one will tell.
-                Ok(()) | Err(Stop::FailsInBox) => {}
-                Err(stop) => outcome = Err(stop),
+                Ok(_) | Err(Stop::FailsInBox) => break,
+                Err(stop) => {
+                    outcome = Err(stop);
+                    break;
+                }
             }
-            break;
         }
-        if let Ok(Folded::Done(points)) = outcome {
-            if !self.fold_loops {
+        if let Ok(Folded::Done(done)) = outcome {
+            if self.fold_loops {
+                self.leave(looped, active, state, &steps, done);
+            } else {
                 self.restore(&saved);
-                self.pop_var();
-                return Ok(Folded::No);
+                outcome = Ok(Folded::No);
             }
-            self.leave(looped, active, state, &steps, (var, points));
         }
         self.pop_var();
         outcome
+    }
+
+    /// Runs `rounds` × `period` iterations as `period` of them; whether they
+    /// are what they should be.
+    fn attempt(&mut self, attempt: &Attempt<'_, 'c>, saved: &Saved) -> Result<bool, Stop> {
+        let Attempt { looped, active, state, steps, var, rounds, period } = *attempt;
+        self.vars.counts[var] = rounds;
+        for residue in 0..period {
+            let start: State = state
+                .iter()
+                .zip(steps)
+                .map(|(value, step)| {
+                    let (Some(value), Some(step)) = (value, step) else { return value.clone() };
+                    let mut value = value.clone();
+                    let offset =
+                        |base: i64, step: i64| base.wrapping_add(step.wrapping_mul(residue as i64));
+                    value.base = value.base.zip(step.clone(), offset);
+                    value.terms.push((var, step.clone().map(|s| s.wrapping_mul(period as i64))));
+                    Some(value)
+                })
+                .collect();
+            for (&local, value) in looped.carried.iter().zip(&start) {
+                self.locals[local].clone_from(value);
+            }
+            let (mut lanes, mut left) = (*active, Mask::EMPTY);
+            let muted = self.muted;
+            self.muted |= !self.fold_loops;
+            let ran = self.iterate(looped, &mut lanes, &mut left, true);
+            self.muted = muted;
+            ran?;
+            let proved = lanes == *active
+                && self.alive == saved.alive
+                && self.returned == saved.returned
+                && self.broken == saved.broken
+                && self.moved_by(looped, active, &start, steps);
+            if !proved {
+                return Ok(false);
+            }
+            self.locals.iter_mut().flatten().for_each(|value| settle(value, var, rounds - 1));
+        }
+        Ok(true)
     }
 
     /// By how much an iteration moves each carried variable (`None`: not at
@@ -297,23 +355,21 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
         Some((steps, u64::try_from(most).unwrap_or(0)))
     }
 
-    /// Whether the iteration that has just been run has moved each carried
-    /// variable by its step, wherever in the box it started.
+    /// Whether the iteration that has just been run from `start` has moved each
+    /// carried variable by its step, all over the box.
     fn moved_by(
         &self,
         looped: &Loop<'_>,
         active: &Mask,
-        state: &State,
+        start: &State,
         steps: &[Option<Lanes>],
-        var: usize,
     ) -> bool {
-        looped.carried.iter().zip(state).zip(steps).all(|((&local, start), step)| {
+        looped.carried.iter().zip(start).zip(steps).all(|((&local, start), step)| {
             match (start, &self.locals[local]) {
                 (Some(start), Some(end)) => {
                     let mut expected = start.clone();
                     if let Some(step) = step {
                         expected.base = expected.base.zip(step.clone(), i64::wrapping_add);
-                        expected.terms.push((var, step.clone()));
                     }
                     self.same_value(&expected, end, active)
                 }
@@ -324,31 +380,21 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
         })
     }
 
-    /// Leaves the variables as the last of the iterations does.
+    /// Leaves the carried variables as so many iterations do.
     fn leave(
         &mut self,
         looped: &Loop<'_>,
         active: &Mask,
         state: &State,
         steps: &[Option<Lanes>],
-        (var, points): (usize, u64),
+        iterations: u64,
     ) {
-        let at = |value: &mut Value, point: u64| {
-            let Some(place) = value.terms.iter().position(|(v, _)| *v == var) else { return };
-            let (_, coefficient) = value.terms.remove(place);
-            let base = std::mem::replace(&mut value.base, Lanes::Uniform(0));
-            value.base =
-                base.zip(coefficient, |base, c| base.wrapping_add(c.wrapping_mul(point as i64)));
-        };
-        for value in self.locals.iter_mut().flatten() {
-            at(value, points - 1);
-        }
-        // The carried variables have made one more step, in the lanes that ran.
         for (&local, (start, step)) in looped.carried.iter().zip(state.iter().zip(steps)) {
             if let (Some(start), Some(step)) = (start, step) {
                 let mut value = start.clone();
-                value.terms.push((var, step.clone()));
-                at(&mut value, points);
+                value.base = value.base.zip(step.clone(), |base, step| {
+                    base.wrapping_add(step.wrapping_mul(iterations as i64))
+                });
                 if !self.alive.without(active).is_empty() {
                     value = value.merge(start, active, self.n);
                 }
@@ -383,7 +429,7 @@ impl<'c, S: Sink> Machine<'c, '_, S> {
                 "let every iteration bring the condition closer to failing, or choose smaller parameters",
             )
             .label(label)
-            .note(m.who(lane))
+            .note(m.at(lane))
         })
     }
 }

@@ -7,7 +7,7 @@ use super::memory::SharedContents;
 use super::value::{ReasonId, Value, Var};
 use super::{BlockBox, Limits, Stop};
 use crate::diagnostic::{Diagnostic, Kind};
-use crate::program::{Axis, OpaqueReason, Site};
+use crate::program::{Axis, BufferId, OpaqueReason, Site};
 use crate::source::Span;
 use simulator::{LaneMask, WARP_LANES, WarpAccess};
 use std::collections::BTreeMap;
@@ -134,6 +134,8 @@ pub(super) struct Machine<'c, 'r, S> {
     /// Threads that have ended this iteration of it by `continue`.
     pub(super) continued: Mask,
     pub(super) divergences: Vec<Divergence>,
+    /// The buffer and element indices whose contents are being computed.
+    pub(super) element: Option<(BufferId, Value)>,
     /// For each loop, how many attempts to fold it have failed in a row.
     pub(super) fold_failures: Vec<u32>,
     /// Statements × warps run since they were last added to `spent`.
@@ -192,6 +194,7 @@ impl<'c, 'r, S: Sink> Machine<'c, 'r, S> {
             broken: Mask::EMPTY,
             continued: Mask::EMPTY,
             divergences: Vec::new(),
+            element: None,
             fold_failures: vec![0; code.loops],
             work: 0,
             spent,
@@ -226,6 +229,7 @@ impl<'c, 'r, S: Sink> Machine<'c, 'r, S> {
         self.broken = Mask::EMPTY;
         self.continued = Mask::EMPTY;
         self.divergences.clear();
+        self.element = None;
         let code = self.code;
         let everyone = self.everyone;
         self.steps(&code.body, everyone)?;
@@ -296,16 +300,26 @@ impl<'c, 'r, S: Sink> Machine<'c, 'r, S> {
         Stop::Fails(Box::new(describe(self)))
     }
 
+    /// Where something went wrong, in words.
+    pub(super) fn at(&self, lane: usize) -> String {
+        format!("{} {}", if self.element.is_some() { "at" } else { "in" }, self.who(lane))
+    }
+
     /// Which thread a lane is, in words.
     pub(super) fn who(&self, lane: usize) -> String {
-        let thread = self.thread_idx.each_ref().map(|lanes| lanes.get(lane));
-        let [tx, ty, tz] = thread;
+        let [tx, ty, tz] = self.thread_idx.each_ref().map(|lanes| lanes.get(lane));
         let [bx, by, bz] = self.blocks.start;
-        format!(
-            "in thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz}): lane {} of warp {}",
-            lane % 32,
-            lane / 32
-        )
+        let (lane_of_warp, warp) = (lane % WARP_LANES, lane / WARP_LANES);
+        let thread = format!(
+            "thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz}): lane {lane_of_warp} of warp {warp}"
+        );
+        match &self.element {
+            Some((id, index)) => {
+                let buffer = &self.code.run.buffers[id.0].name;
+                format!("element {} of `{buffer}`, read by {thread}", index.base.get(lane))
+            }
+            None => thread,
+        }
     }
 
     /// The source text of a place, white space folded, shortened.
@@ -359,6 +373,6 @@ impl<'c, 'r, S: Sink> Machine<'c, 'r, S> {
         };
         Diagnostic::new(Kind::NotModelled, span, format!("not modelled: {what} is not known"), help)
             .label(because)
-            .note(self.who(lane))
+            .note(self.at(lane))
     }
 }

@@ -325,7 +325,7 @@ impl<S: Sink> Machine<'_, '_, S> {
         Diagnostic::new(Kind::Evaluation, site.span, message, help)
             .label(format!("{offset} bytes from the start of `{name}`"))
             .note(format!("`{name}`: {len} elements of type {unit_name}, {bytes} bytes"))
-            .note(self.who(lane))
+            .note(self.at(lane))
     }
 
     fn nowhere(&self, site: &Site, at: u64, lane: usize) -> Diagnostic {
@@ -342,7 +342,7 @@ impl<S: Sink> Machine<'_, '_, S> {
                 first.saturating_add(buffer.bytes)
             ));
         }
-        diagnostic.note(self.who(lane))
+        diagnostic.note(self.at(lane))
     }
 
     fn misaligned(&self, site: &Site, at: u64, lane: usize) -> Diagnostic {
@@ -362,7 +362,7 @@ impl<S: Sink> Machine<'_, '_, S> {
             help,
         )
         .label(format!("{width} bytes a lane, address mod {width} = {}", at % width))
-        .note(self.who(lane))
+        .note(self.at(lane))
     }
 
     /// Hands the access to the sink, one warp at a time.
@@ -507,41 +507,53 @@ impl<S: Sink> Machine<'_, '_, S> {
             }
         };
         let live = mask.without(&padding);
-        let mut value = match &buffer.contents {
-            Contents::Unknown => Value::opaque(*mask, reason),
+        let mut value = self.integers(id, index, &live, span)?;
+        value.obscure(&padding, reason);
+        Ok(value)
+    }
+
+    /// The integers of a buffer at element indices, in the buffer's own type.
+    pub(super) fn integers(
+        &mut self,
+        id: BufferId,
+        index: Value,
+        mask: &Mask,
+        span: Span,
+    ) -> Result<Value, Stop> {
+        let code = self.code;
+        let buffer = &code.run.buffers[id.0];
+        let reason = code.unknown_buffers[id.0];
+        match &buffer.contents {
+            Contents::Unknown => Ok(Value::opaque(*mask, reason)),
             Contents::Computed(expr) => {
                 let scalar = buffer.scalar.unwrap_or(Scalar::I64);
-                let kernel = std::mem::replace(&mut self.locals, vec![Some(index)]);
-                let value = self.eval(expr, &live);
-                let value = value.and_then(|value| {
-                    self.convert_to(scalar, scalar_of(expr.ty), value, &live, expr.span)
+                let kernel = std::mem::replace(&mut self.locals, vec![Some(index.clone())]);
+                let outer = self.element.replace((id, index));
+                let value = self.eval(expr, mask).and_then(|value| {
+                    self.convert_to(scalar, scalar_of(expr.ty), value, mask, expr.span)
                 });
+                self.element = outer;
                 self.locals = kernel;
-                value?
+                value
             }
             Contents::Listed(list) => {
                 if !index.terms.is_empty() {
                     return Err(pin_vars(&index, span));
                 }
                 let mut missing = Mask::EMPTY;
-                let at = |lane: usize| {
-                    let index = usize::try_from(index.base.get(lane)).ok()?;
-                    list.get(index).copied()
-                };
                 let mut lanes = vec![0; self.n];
-                for lane in live.lanes() {
-                    match at(lane) {
-                        Some(value) => lanes[lane] = value,
+                for lane in mask.lanes() {
+                    let at = usize::try_from(index.base.get(lane)).ok();
+                    match at.and_then(|at| list.get(at)) {
+                        Some(value) => lanes[lane] = *value,
                         None => missing.insert(lane),
                     }
                 }
                 let mut value = Value::known(Lanes::from_fn(self.n, |lane| lanes[lane]));
                 value.obscure(&missing, reason);
-                value
+                Ok(value)
             }
-        };
-        value.obscure(&padding, reason);
-        Ok(value)
+        }
     }
 
     /// `value op constant` in 64 bits, wrapping.

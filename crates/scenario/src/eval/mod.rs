@@ -66,14 +66,17 @@ mod memory;
 mod value;
 
 use crate::diagnostic::{Diagnostic, Kind};
-use crate::program::SiteId;
-use crate::run::{Launch, Run};
+use crate::program::{BufferId, SiteId};
+use crate::run::{Contents, Launch, Run};
 use crate::source::Span;
 use code::Code;
+use lanes::{Lanes, Mask};
 use machine::Machine;
 use simulator::WarpAccess;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
+use value::Value;
 
 pub(crate) use drive::{Cost, Drive, Tally};
 pub(crate) use machine::{BlockAccess, Sink};
@@ -264,7 +267,7 @@ impl<'r> Evaluator<'r> {
     pub fn visit(&self, visit: impl FnMut(&Issue)) -> Result<(), Diagnostic> {
         let threads = u128::from(self.code.blocks()) * self.code.threads() as u128;
         if threads > u128::from(self.limits.threads) {
-            return Err(drive::too_many_threads(threads, self.limits.threads, None));
+            return Err(drive::too_many_threads(self.limits.threads, None));
         }
         let [x, y, z] = self.code.run.launch.grid;
         let rows = (0..z).flat_map(move |z| (0..y).map(move |y| (y, z)));
@@ -284,6 +287,41 @@ impl<'r> Evaluator<'r> {
             machine.run(&BlockBox::point(block)).map_err(Stop::into_diagnostic)?;
         }
         Ok(())
+    }
+
+    /// The integers in a buffer, `elements` by their flat index, in the
+    /// buffer's own type (bits of a `U64` above `i64::MAX` reinterpreted);
+    /// `None` where the buffer has no contents. What the kernel does to them
+    /// plays no part.
+    ///
+    /// # Errors
+    /// What the buffer's `init` does wrong at one of these elements.
+    pub fn contents(
+        &self,
+        buffer: BufferId,
+        elements: Range<u64>,
+    ) -> Result<Option<Vec<i64>>, Diagnostic> {
+        let Some(found) = self.code.run.buffers.get(buffer.0) else { return Ok(None) };
+        if matches!(found.contents, Contents::Unknown) {
+            return Ok(None);
+        }
+        let (spent, sink) = (AtomicU64::new(0), Visitor { run: self.code.run, visit: |_: &_| {} });
+        let mut machine = Machine::new(&self.code, &self.firsts, self.limits, &spent, sink);
+        machine.n = lanes::MAX_THREADS;
+        let mut integers = Vec::new();
+        for start in elements.clone().step_by(machine.n) {
+            let lanes = (elements.end - start).min(machine.n as u64) as usize;
+            let index = Lanes::from_fn(machine.n, |lane| start.saturating_add(lane as u64) as i64);
+            let (index, mask) = (Value::known(index), Mask::first_n(lanes));
+            let values = machine
+                .integers(buffer, index, &mask, found.span)
+                .map_err(|stop| without_thread(stop.into_diagnostic()))?;
+            if values.opaque.is_some() {
+                return Ok(None);
+            }
+            integers.extend((0..lanes).map(|lane| values.base.get(lane)));
+        }
+        Ok(Some(integers))
     }
 
     /// All accesses of one warp of one block, in the order of execution.
@@ -311,6 +349,16 @@ impl<'r> Evaluator<'r> {
         })?;
         Ok(found)
     }
+}
+
+/// An error found while nothing runs: no thread reads the element.
+fn without_thread(mut error: Diagnostic) -> Diagnostic {
+    for note in &mut error.notes {
+        if let Some(end) = note.find(", read by thread") {
+            note.truncate(end);
+        }
+    }
+    error
 }
 
 fn no_such_block([x, y, z]: [u64; 3], grid: [u64; 3]) -> Diagnostic {

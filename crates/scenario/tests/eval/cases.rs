@@ -309,7 +309,7 @@ fn a_barrier_that_not_all_reach() {
     let run = b.body(vec![when(condition, vec![stmt(StmtKind::Barrier)])]);
     let found = error(&run);
     assert!(found.message.contains("40 of the block's 64 threads"), "{}", found.message);
-    assert_eq!(found.notes, ["missing in thread (40, 0, 0) of block (0, 0, 0): lane 8 of warp 1"]);
+    assert_eq!(found.notes, ["missing: thread (40, 0, 0) of block (0, 0, 0): lane 8 of warp 1"]);
     assert_eq!(found.secondary[0].0, place);
 }
 
@@ -491,4 +491,52 @@ fn malformed_programs_are_refused() {
     assert!(counted(&deep).is_err());
     // Dropping it recursively would overflow the stack as well.
     std::mem::forget(deep);
+}
+
+#[test]
+fn iterations_that_differ_by_residue_are_folded() {
+    // for (k = 0; k < 3 << 20; ++k) { if (k % 3 == 1) last = k; load(x[k & 255]); }
+    // load(y[last >> 14]), where the last such k is 3 * 2^20 - 2.
+    let trips = 3 << 20;
+    let kernel = |len: u64| {
+        let mut b = Builder::new([1 << 20, 1, 1], [32, 1, 1]);
+        let x = b.buffer("x", Scalar::F32, 256, Contents::Unknown);
+        let y = b.buffer("y", Scalar::F32, len, Contents::Unknown);
+        let (k, last) = (b.local(I32), b.local(I32));
+        let third = binary(BinaryOp::Rem, local(I32, k), int(3));
+        let keep = when(compare(CompareOp::Eq, third, int(1)), vec![set(last, local(I32, k))]);
+        let masked = binary(BinaryOp::And, local(I32, k), int(255));
+        let load = b.access(OpKind::Load, x, Scalar::F32, masked);
+        let shifted = binary(BinaryOp::Shr, local(I32, last), int(14));
+        let after = b.access(OpKind::Load, y, Scalar::F32, shifted);
+        let step = set(k, add(local(I32, k), int(1)));
+        let condition = less(local(I32, k), int(trips));
+        b.body(vec![set(k, int(0)), looped(condition, vec![keep, load], vec![step]), after])
+    };
+    let counts = quick(Duration::from_millis(200), || counted(&kernel(192))).expect("in range");
+    assert_eq!(counts.sites[0].totals.instructions, (trips as u128) << 20);
+    assert_eq!(counts.sites[0].totals.sectors, Some((trips as u128) << 20));
+    assert_eq!((counts.boxes, counts.single_blocks), (1, 0));
+    let error = counted(&kernel(191)).expect_err("one too few");
+    assert_eq!(error.message, "index above `y`: element 191, where the last is 190");
+}
+
+#[test]
+fn contents_can_be_asked_for() {
+    let mut b = Builder::new([1, 1, 1], [1, 1, 1]);
+    let squares = mul(local(I64, 0), local(I64, 0));
+    let contents = Contents::Computed(Arc::new(convert(I32, squares)));
+    b.buffer("squares", Scalar::I32, 5000, contents);
+    b.buffer("unknown", Scalar::I32, 5000, Contents::Unknown);
+    let inverse = binary(BinaryOp::Div, long(100), add(local(I64, 0), long(-3)));
+    b.buffer("inverse", Scalar::I32, 10, Contents::Computed(Arc::new(inverse)));
+    let run = b.body(Vec::new());
+    let evaluator = Evaluator::new(&run, &run.assumed_bases(), Limits::default()).expect("fine");
+    let contents = |buffer, range| evaluator.contents(BufferId(buffer), range);
+    let found = contents(0, 10..3010).expect("defined").expect("given");
+    assert_eq!(found.len(), 3000);
+    assert_eq!((found[0], found[2999]), (100, 3009 * 3009));
+    assert_eq!(contents(1, 0..5).expect("nothing to compute"), None);
+    let error = contents(2, 0..10).expect_err("divides by zero");
+    assert_eq!(error.notes, ["at element 3 of `inverse`"]);
 }
