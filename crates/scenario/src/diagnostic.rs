@@ -252,6 +252,16 @@ impl Diagnostics {
     }
 }
 
+/// The message with its remedy; the place needs the texts
+/// ([`Diagnostic::render`]).
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.message, self.help)
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(Style::Plain))

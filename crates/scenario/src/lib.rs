@@ -16,6 +16,7 @@
 //!    over them. Each is a [`RunPlan`].
 //! 3. [`RunPlan::build`] evaluates the parameters, sizes launch and buffers,
 //!    and types the kernel: a [`Run`] with its [`program::Program`].
+//! 4. [`count::count`] evaluates it ([`eval`]) and gives each access its counts.
 //!
 //! # Nouns
 //!
@@ -39,7 +40,9 @@
 //! # Example: a layout guarded by a unit test
 //!
 //! ```
+//! use coalescope_scenario::count::count;
 //! use coalescope_scenario::{Embedded, Options, Scenario};
+//! use simulator::Field;
 //!
 //! let text = r#"
 //!     [params]
@@ -60,8 +63,16 @@
 //!     assert_eq!(run.launch.grid, [32, 1, 1]);
 //!     assert_eq!(run.buffers[0].bytes, 8192 * 12);
 //!     assert_eq!(run.program.sites[0].text, "p[blockIdx.x * blockDim.x + threadIdx.x].x");
+//!
+//!     let rules = simulator::RuleSet::for_arch("9.0").expect("a known architecture");
+//!     let counts = count(&run, &rules, &run.assumed_bases(), &Default::default())?;
+//!     let x = &counts.sites[0].totals;
+//!     // 12 sectors a request where 4 would do: an array of structs wastes two
+//!     // thirds. A test that guards the layout asserts the share it needs.
+//!     assert_eq!(x.per_request(Field::Sectors), Some(12.0));
+//!     assert!(x.unique_efficiency() >= Some(0.33));
 //! }
-//! # Ok::<(), coalescope_scenario::Diagnostics>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! The language is described in `docs/scenario-language.md`.
