@@ -175,15 +175,24 @@ impl<'a> Lowerer<'a> {
     fn number(&mut self, node: Node<'a>) -> Lowered<Value> {
         let text = self.text(node);
         let span = self.span(node);
-        let error = if literal::is_float(text) {
-            match literal::float(text) {
-                Ok(float) => return Ok(Value::float(float.ty, Some(float.value))),
+        // The grammar takes a sign before a number into it; in C it is an
+        // operator, so that -2147483648 is a `long long`.
+        let negative = text.starts_with('-');
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start();
+        let error = if literal::is_float(digits) {
+            match literal::float(digits) {
+                Ok(float) => {
+                    let value = if negative { -float.value } else { float.value };
+                    return Ok(Value::float(float.ty, Some(value)));
+                }
                 Err(error) => error,
             }
         } else {
-            match literal::integer(text) {
+            match literal::integer(digits) {
                 Ok(integer) => {
-                    return Ok(Value::int(fold::constant(integer.ty, integer.value, span)));
+                    let value = fold::constant(integer.ty, integer.value, span);
+                    let value = if negative { fold::negate(value, span) } else { value };
+                    return Ok(Value::int(value));
                 }
                 Err(error) => error,
             }
