@@ -5,6 +5,8 @@
 mod build;
 #[path = "eval/cases.rs"]
 mod cases;
+#[path = "eval/mutate.rs"]
+mod mutate;
 #[path = "eval/random.rs"]
 mod random;
 #[path = "eval/scalar.rs"]
@@ -13,7 +15,7 @@ mod scalar;
 use coalescope_scenario::count::{self, Options};
 use coalescope_scenario::eval::{Evaluator, Limits};
 use coalescope_scenario::program::SiteId;
-use coalescope_scenario::{Diagnostic, Run, Span};
+use coalescope_scenario::{Diagnostic, Run, Scenario, Span};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use random::{Flavour, program};
@@ -126,11 +128,70 @@ proptest! {
         check(&program(&choices, Flavour::Affine))?;
     }
 
+    /// Programs that make no sense end in an error, or count something; what
+    /// matters is that they end.
+    #[test]
+    fn mutated_programs_do_not_panic(
+        choices in prop::collection::vec(0u32..1 << 16, 0..300),
+        changes in prop::collection::vec(0u32..1 << 16, 0..600),
+        rarity in 8u32..120,
+    ) {
+        let mut run = program(&choices, Flavour::Wild);
+        mutate::mutate(&mut run, &changes, rarity);
+        let limits = Limits { loop_iterations: 300, warp_statements: 1 << 18, ..LIMITS };
+        let options = Options { limits, ..Options::default() };
+        let _ = count::count(&run, &rules(), &run.assumed_bases(), &options);
+        if let Ok(evaluator) = Evaluator::new(&run, &run.assumed_bases(), limits) {
+            let _ = evaluator.visit(|_| {});
+        }
+    }
+
     /// Any program, errors included.
     #[test]
     fn wild_programs(choices in prop::collection::vec(0u32..1 << 16, 0..300)) {
         check(&program(&choices, Flavour::Wild))?;
     }
+}
+
+/// The shipped scenarios that are small enough: counting is going through their
+/// blocks.
+#[test]
+fn shipped_scenarios() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let rules = rules();
+    let mut compared = 0;
+    for entry in std::fs::read_dir(folder).expect("scenarios/ is there") {
+        let path = entry.expect("readable").path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let scenario = Scenario::load(&path).unwrap_or_else(|errors| panic!("{errors}"));
+        let plans = scenario.runs(&[], coalescope_scenario::Options::for_counting());
+        // The first of each sweep is as good as the others.
+        let plans = plans.unwrap_or_else(|errors| panic!("{errors}"));
+        for plan in plans.iter().step_by(3).take(3) {
+            let run = plan.build().unwrap_or_else(|errors| panic!("{errors}"));
+            let threads = run.launch.blocks() * u128::from(run.launch.threads_per_block());
+            if threads > 1 << 18 {
+                continue;
+            }
+            let bases = run.assumed_bases();
+            let options = Options { exact: true, ..Options::default() };
+            let found = count::count(&run, &rules, &bases, &options)
+                .unwrap_or_else(|error| panic!("{}: {error:?}", plan.label()));
+            let mut expected = vec![Totals::default(); run.program.sites.len()];
+            let evaluator = Evaluator::new(&run, &bases, Limits::default()).expect("well formed");
+            let visited = evaluator.visit(|issue| {
+                expected[issue.site.0].add(&rules.count(&issue.access));
+            });
+            assert!(visited.is_ok(), "{visited:?}");
+            for (expected, found) in expected.iter().zip(&found.sites) {
+                assert_eq!(expected, &found.totals, "{} {}", scenario.name(), plan.label());
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 10, "only {compared} runs are small enough");
 }
 
 /// `PROPTEST_CASES` cases, or as many as take a few seconds.
