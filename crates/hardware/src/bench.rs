@@ -74,6 +74,11 @@ fn argument(value: u64) -> Argument {
     value.to_ne_bytes().to_vec()
 }
 
+/// The low `bytes` bytes of a value.
+fn value_argument(bytes: u8, value: u64) -> Argument {
+    value.to_le_bytes()[..usize::from(bytes).min(8)].to_vec()
+}
+
 impl<'d> Bench<'d> {
     /// A bench on `device`; helper kernels are loaded when they are needed.
     pub fn new(device: &'d mut dyn Device) -> Self {
@@ -134,9 +139,7 @@ impl<'d> Bench<'d> {
                     };
                     argument(region.address + buffer.offset_bytes)
                 }
-                JobArgument::Value { bytes, value } => {
-                    value.to_le_bytes()[..usize::from(bytes).min(8)].to_vec()
-                }
+                JobArgument::Value { bytes, value } => value_argument(bytes, value),
                 JobArgument::Results => {
                     argument(prepared.results.map_or(0, |region| region.address))
                 }
@@ -206,6 +209,25 @@ impl<'d> Bench<'d> {
         match &buffer.contents {
             Contents::Random { seed, keep, set } => self.fill_random(region, *seed, *keep, *set),
             Contents::Zero => self.zero(region, 0),
+            Contents::Computed(fill) => {
+                self.zero(region, 0)?;
+                let kernel = self.device.load(&fill.ptx, &fill.entry, Level::Default)?;
+                let first = region.address + buffer.offset_bytes;
+                let arguments: Vec<Argument> = fill
+                    .arguments
+                    .iter()
+                    .map(|wanted| match *wanted {
+                        JobArgument::Buffer(_) => argument(first),
+                        JobArgument::Value { bytes, value } => value_argument(bytes, value),
+                        JobArgument::Results => argument(0),
+                    })
+                    .collect();
+                let filled = self
+                    .device
+                    .enqueue(kernel, &fill.shape, &arguments)
+                    .and_then(|()| self.device.wait(HELPER_LIMIT));
+                filled.and(self.device.unload(kernel))
+            }
             Contents::File(path) => {
                 let file_error = |error| Error::file(path, error);
                 let mut file = std::fs::File::open(path).map_err(file_error)?;

@@ -48,8 +48,25 @@ pub enum Contents {
     /// The bytes of a file, from the buffer's first element on; the rest of
     /// the buffer is zero.
     File(PathBuf),
+    /// What a kernel writes: integers that the scenario computes from their
+    /// index. The rest of the buffer is zero.
+    Computed(Box<FillKernel>),
     /// All zero.
     Zero,
+}
+
+/// A kernel that fills a buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FillKernel {
+    /// PTX module.
+    pub ptx: String,
+    /// Its kernel.
+    pub entry: String,
+    /// Grid and block.
+    pub shape: Shape,
+    /// One for each parameter; [`JobArgument::Buffer`] is the buffer itself,
+    /// whatever its number.
+    pub arguments: Vec<JobArgument>,
 }
 
 /// A buffer of a launch.
@@ -133,6 +150,15 @@ pub struct WarpLaunch {
     pub shared_addresses: Option<Vec<u64>>,
 }
 
+/// Writes the bytes of a buffer, from its first element on, to a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dump {
+    /// Which buffer of the launch.
+    pub buffer: usize,
+    /// The file.
+    pub path: PathBuf,
+}
+
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -148,13 +174,17 @@ pub enum Work {
     },
     /// Launch it once, for a profiler or a sanitizer around this process.
     Once(Launch),
-    /// Launch it once and read the results buffer and the written buffers'
-    /// digests.
+    /// Launch it once and read the results buffer, and buffers before and
+    /// after.
     Verify {
         /// The kernel.
         launch: Launch,
         /// Size of the results buffer, 64-bit words.
         result_words: u64,
+        /// Buffers whose bytes go to a file before the launch.
+        before: Vec<Dump>,
+        /// Buffers whose bytes go to a file after it.
+        after: Vec<Dump>,
     },
     /// Launch one warp.
     Warp(WarpLaunch),
@@ -281,11 +311,23 @@ pub struct Header {
     pub gpu: u32,
     /// Version of this program: a worker of another build refuses.
     pub version: String,
+    /// Process id of the parent: a worker whose parent is gone ends.
+    pub parent: u32,
 }
 
 impl Header {
-    /// The header of this build.
+    /// The header that this process gives its workers.
     pub fn new(gpu: u32) -> Self {
-        Self { gpu, version: env!("CARGO_PKG_VERSION").to_owned() }
+        Self { gpu, version: env!("CARGO_PKG_VERSION").to_owned(), parent: std::process::id() }
+    }
+
+    /// Whether the parent still runs.
+    pub fn parent_is_alive(&self) -> bool {
+        #[cfg(unix)]
+        if let Some(parent) = rustix::process::Pid::from_raw(self.parent as i32) {
+            let asked = rustix::process::test_kill_process(parent);
+            return asked != Err(rustix::io::Errno::SRCH);
+        }
+        true
     }
 }

@@ -18,14 +18,21 @@
 
 pub mod bench;
 pub mod clocks;
+mod contents;
 mod date;
 pub mod device;
+pub mod doctor;
 pub mod error;
+mod hand_written;
 pub mod job;
+mod launch;
+pub mod measure;
+mod measured;
 mod output;
 pub mod profiler;
 pub mod statistics;
 pub mod supervisor;
+mod verify;
 pub mod warps;
 pub mod worker;
 

@@ -10,7 +10,7 @@ use crate::bench::Bench;
 use crate::device::cuda::CudaDevice;
 use crate::device::{Device, Level};
 use crate::error::Error;
-use crate::job::{Header, Job, Launch, Outcome, Report, WarpLaunch, Work};
+use crate::job::{Dump, Header, Job, Launch, Outcome, Report, WarpLaunch, Work};
 use crate::warps::kernel::WarpArguments;
 use crate::warps::placement::Arena;
 use std::fs::File;
@@ -52,9 +52,8 @@ fn run(folder: &Path) -> Result<(), Error> {
     let path = folder.join(JOBS_FILE);
     let file = File::open(&path).map_err(|error| Error::file(&path, error))?;
     let mut lines = BufReader::new(file).lines();
-    let opened = open(&mut lines, &path);
-    let mut device = match opened {
-        Ok(device) => device,
+    let (header, mut device) = match open(&mut lines, &path) {
+        Ok(opened) => opened,
         Err(error) => {
             let exit_code = error.exit_code();
             return reports.write(&Report::Refused { message: error.to_string(), exit_code });
@@ -63,6 +62,10 @@ fn run(folder: &Path) -> Result<(), Error> {
     reports.write(&Report::Ready(Box::new(device.description().clone())))?;
     let jobs = lines.map(|line| {
         let line = line.map_err(|error| Error::file(&path, error))?;
+        // A parent that was killed cannot end its worker.
+        if !header.parent_is_alive() {
+            return Err(Error::Worker("the parent process has ended".into()));
+        }
         parse::<Job>(&line)
     });
     let ended = serve(jobs, &mut device, |report| reports.write(report))?;
@@ -78,21 +81,22 @@ fn run(folder: &Path) -> Result<(), Error> {
 fn open(
     lines: &mut impl Iterator<Item = std::io::Result<String>>,
     path: &Path,
-) -> Result<CudaDevice, Error> {
+) -> Result<(Header, CudaDevice), Error> {
     let line = lines
         .next()
         .transpose()
         .map_err(|error| Error::file(path, error))?
         .ok_or_else(|| Error::Worker(format!("{} is empty", path.display())))?;
     let header: Header = parse(&line)?;
-    let own = Header::new(header.gpu);
-    if header != own {
+    let own = env!("CARGO_PKG_VERSION");
+    if header.version != own {
         return Err(Error::Worker(format!(
-            "the jobs are of version {}, this program is {}",
-            header.version, own.version
+            "the jobs are of version {}, this program is {own}",
+            header.version
         )));
     }
-    CudaDevice::open(header.gpu)
+    let device = CudaDevice::open(header.gpu)?;
+    Ok((header, device))
 }
 
 fn parse<T: serde::de::DeserializeOwned>(line: &str) -> Result<T, Error> {
@@ -172,9 +176,11 @@ fn work(bench: &mut Bench<'_>, arena: &mut Arena, job: &Job) -> Result<Outcome, 
             let resources = bench.device.resources(prepared.kernel)?;
             Ok(Outcome::Once { bases: prepared.bases(), resources })
         }),
-        Work::Verify { launch, result_words } => {
+        Work::Verify { launch, result_words, before, after } => {
             with(bench, launch, *result_words, |bench, prepared| {
+                dump(bench, launch, prepared, before)?;
                 bench.once(prepared, limit)?;
+                dump(bench, launch, prepared, after)?;
                 let words = bench.results(prepared)?;
                 Ok(Outcome::Verify { bases: prepared.bases(), words })
             })
@@ -184,6 +190,26 @@ fn work(bench: &mut Bench<'_>, arena: &mut Arena, job: &Job) -> Result<Outcome, 
             bench.reference(*copy_bytes, *samples).map(Outcome::Reference)
         }
     }
+}
+
+/// Writes buffers to files.
+fn dump(
+    bench: &mut Bench<'_>,
+    launch: &Launch,
+    prepared: &crate::bench::Prepared,
+    dumps: &[Dump],
+) -> Result<(), Error> {
+    for Dump { buffer, path } in dumps {
+        let (Some(region), Some(buffer)) =
+            (prepared.regions.get(*buffer), launch.buffers.get(*buffer))
+        else {
+            return Err(Error::Worker(format!("the job has no buffer {buffer}")));
+        };
+        let mut bytes = vec![0; buffer.bytes as usize];
+        bench.device.read(region, buffer.offset_bytes, &mut bytes)?;
+        std::fs::write(path, bytes).map_err(|error| Error::file(path, error))?;
+    }
+    Ok(())
 }
 
 /// Prepares a launch, uses it and releases it, also where the use failed.

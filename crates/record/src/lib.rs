@@ -82,6 +82,11 @@
 //! | `date` | RFC 3339, UTC |
 //! | `samples[]` | every sample of the kernel's time, seconds, in the order taken |
 //! | `spread` | `min_seconds`, `lower_quartile_seconds`, `upper_quartile_seconds`, `max_seconds`; not there with one sample |
+//! | `part` | what was measured: `"time"` or `"counters"`; the two are records of their own |
+//! | `kernel` | `"generated"` from the scenario, or `"hand-written"`: its `.cu` file as nvcc compiled it |
+//! | `optimised` | whether the driver's assembler optimised the kernel, or left every access as written (level 0) |
+//! | `verified` | whether a verifying launch touched and loaded what the host computes |
+//! | `reference` | the device itself in the same process: `copy_bytes`; `copy_bytes_per_s` of a device-to-device copy, read and written; `launch_overhead_seconds` |
 //! | `counters` | object: the profiler's values as it gave them, by metric name |
 //!
 //! The counts, for one warp instruction ([`simulator::Counts`]), here summed:
@@ -120,6 +125,7 @@ pub use crate::csv::CsvWriter;
 pub use jsonl::{BadLine, BadLineKind, MAX_LINE_BYTES, read_runs, write_run};
 pub use metrics::{Counted, Level, Metric, MetricMap};
 pub use run::{
-    Access, Bandwidth, Bases, Buffer, CacheState, Clocks, Efficiency, FORMAT, KernelTotals, Launch,
-    Map, OpClass, RunRecord, Source, Spread, Time, Traffic, Value, median,
+    Access, Bandwidth, Bases, Buffer, CacheState, Clocks, Efficiency, FORMAT, KernelKind,
+    KernelTotals, Launch, Map, OpClass, Part, ReferenceSpeed, RunRecord, Source, Spread, Time,
+    Traffic, Value, median,
 };

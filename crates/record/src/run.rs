@@ -84,6 +84,23 @@ pub struct RunRecord {
     /// Measured: how far the samples spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
+    /// Measured: what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// Measured: whose kernel ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelKind>,
+    /// Measured: whether the driver's assembler optimised the kernel (it merges
+    /// and moves accesses) or left it as written (its level 0).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimised: Option<bool>,
+    /// Measured: whether a verifying launch of the scenario, at its counting
+    /// size, touched and loaded what the host computes; `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+    /// Measured: the device's own speed in the same process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<ReferenceSpeed>,
     /// Measured: the profiler's values as it gave them, by metric name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, Value>,
@@ -125,6 +142,11 @@ impl RunRecord {
             date: None,
             samples: Vec::new(),
             spread: None,
+            part: None,
+            kernel: None,
+            optimised: None,
+            verified: None,
+            reference: None,
             counters: BTreeMap::new(),
             warnings: Vec::new(),
             error: None,
@@ -174,6 +196,61 @@ pub enum Source {
     Predicted,
     /// A device.
     Measured,
+}
+
+/// What a measured record has: the two are taken in different processes, at
+/// different sizes where the scenario says so, and so are records of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Samples of the kernel's time.
+    Time,
+    /// The profiler's counters.
+    Counters,
+}
+
+impl Part {
+    /// The text in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Counters => "counters",
+        }
+    }
+}
+
+/// Whose kernel a measured record is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelKind {
+    /// Made from the scenario: exactly its accesses.
+    Generated,
+    /// The scenario's `.cu` file as nvcc compiled it.
+    HandWritten,
+}
+
+impl KernelKind {
+    /// The text in records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Generated => "generated",
+            Self::HandWritten => "hand-written",
+        }
+    }
+}
+
+/// What the device itself did in the process that took the samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReferenceSpeed {
+    /// Bytes that each copy from device memory to device memory moved.
+    pub copy_bytes: u64,
+    /// Bytes read and written by such a copy (`cuMemcpyDtoDAsync`), a second.
+    #[serde(default, skip_serializing_if = "unknown")]
+    pub copy_bytes_per_s: Option<f64>,
+    /// Time between two events around a kernel that does nothing: every sample
+    /// has it in it.
+    #[serde(default, skip_serializing_if = "unknown")]
+    pub launch_overhead_seconds: Option<f64>,
 }
 
 /// State of L2 when the kernel starts.

@@ -17,6 +17,7 @@
 //! | `MOCK_CUDA_HANG` | launches of kernels with this in the name never end |
 //! | `MOCK_CUDA_CRASH` | launches of kernels with this in the name end the process |
 //! | `MOCK_CUDA_FAULT` | … make every later call return 700 (illegal address) |
+//! | `MOCK_CUDA_SLEEP_MS` | real time that each launch takes |
 //! | `MOCK_CUDA_PTX_VERSION` | newest PTX `.version` it accepts, as `8.1` |
 //!
 //! `cuMemPrefetchAsync` and many more are left out on purpose, as an old driver
@@ -424,6 +425,8 @@ api! {
             return Err(INVALID_VALUE);
         }
         if named("MOCK_CUDA_CRASH", &function.name) { std::process::abort(); }
+        let sleep = variable("MOCK_CUDA_SLEEP_MS", 0);
+        if sleep > 0 { std::thread::sleep(std::time::Duration::from_millis(sleep)); }
         state.hung |= named("MOCK_CUDA_HANG", &function.name);
         state.faulted |= named("MOCK_CUDA_FAULT", &function.name);
         let times = std::env::var("MOCK_CUDA_TIMES").unwrap_or_default();

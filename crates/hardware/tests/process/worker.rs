@@ -4,8 +4,8 @@ use crate::{Test, mock, scratch};
 use coalescope_hardware::Error;
 use coalescope_hardware::device::{Description, Level, Place, Shape};
 use coalescope_hardware::job::{
-    Cache, Contents, Job, JobArgument, JobBuffer, Launch, Outcome, WarpLaunch, WarpMemory, Work,
-    measured_name,
+    Cache, Contents, Dump, Job, JobArgument, JobBuffer, Launch, Outcome, WarpLaunch, WarpMemory,
+    Work, measured_name,
 };
 use coalescope_hardware::supervisor::{self, Event, WorkerCommand};
 use std::time::{Duration, Instant};
@@ -232,7 +232,9 @@ fn contents_of_a_file_reach_the_device() {
     let mut launch = launch("reads");
     launch.buffers[0].contents = Contents::File(file);
     launch.arguments = vec![JobArgument::Buffer(0), JobArgument::Results];
-    let work = Work::Verify { launch: launch.clone(), result_words: 3 };
+    let before = vec![Dump { buffer: 0, path: scratch().join("before.bin") }];
+    let after = vec![Dump { buffer: 0, path: scratch().join("after.bin") }];
+    let work = Work::Verify { launch: launch.clone(), result_words: 3, before, after };
     let mut missing = launch;
     missing.buffers[0].contents = Contents::File(scratch().join("no such file"));
     let jobs =
@@ -240,6 +242,10 @@ fn contents_of_a_file_reach_the_device() {
     let outcomes = outcomes(&worker, &jobs).expect("all are tried");
     let Outcome::Verify { words, bases } = &outcomes[0] else { panic!("{outcomes:?}") };
     assert_eq!((words.as_slice(), bases.len()), ([0u64; 3].as_slice(), 1));
+    for name in ["before.bin", "after.bin"] {
+        let bytes = std::fs::read(scratch().join(name)).expect("dumped");
+        assert_eq!((bytes.len(), &bytes[..6]), (4096, &[1u8, 2, 3, 4, 0, 0][..]));
+    }
     assert!(message(&outcomes[1]).contains("no such file"), "{outcomes:?}");
 }
 
