@@ -70,6 +70,22 @@ exit code 2 at the end; the rest is still counted.")]
     Explain(ExplainArgs),
     /// Print a scenario's kernel as CUDA C++ or PTX.
     Emit(EmitArgs),
+    /// Time and count scenarios on an NVIDIA GPU.
+    #[command(after_help = "Examples:
+  coalescope measure strided -o strided.jsonl            times, cold caches
+  coalescope measure strided --counters -o strided.jsonl and the profiler's counters
+  coalescope measure --counters --resume -o all.jsonl    every shipped scenario, continued
+  coalescope measure --warps lines.jsonl -o counted.jsonl
+
+Without a profiler, or without the permission to use it, times are taken alone;
+coalescope doctor says what to do about it.")]
+    Measure(MeasureArgs),
+    /// Say what works on this machine, and what to do about the rest.
+    Doctor {
+        /// One JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// List the scenarios that ship with the program.
     List,
     /// Print the JSON Schema of scenario files, for editors.
@@ -180,6 +196,108 @@ pub(crate) struct EmitArgs {
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// `measure`
+#[derive(Args, Debug)]
+pub(crate) struct MeasureArgs {
+    /// Scenario files, folders of them, or names of shipped scenarios; all
+    /// shipped ones where there is none.
+    #[arg(value_name = "SCENARIO", conflicts_with = "warps")]
+    pub(crate) scenarios: Vec<String>,
+
+    /// Give a parameter another value; a swept parameter is fixed by it.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) overrides: Vec<(String, String)>,
+
+    /// Only this variant (repeatable).
+    #[arg(long = "variant", value_name = "NAME")]
+    pub(crate) variants: Vec<String>,
+
+    /// The file to append records to.
+    #[arg(short, long, value_name = "FILE", required_unless_present = "worker")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Continue the file, leaving out what it has.
+    #[arg(long)]
+    pub(crate) resume: bool,
+
+    /// Try again what the file has with an error.
+    #[arg(long, requires = "resume")]
+    pub(crate) retry: bool,
+
+    /// Count under the profiler (ncu), too.
+    #[arg(long)]
+    pub(crate) counters: bool,
+
+    /// Take no times.
+    #[arg(long)]
+    pub(crate) no_time: bool,
+
+    /// Count at the size that is timed, whatever it takes.
+    #[arg(long)]
+    pub(crate) full: bool,
+
+    /// Which counters: those that a model predicts, or all.
+    #[arg(long, value_enum, default_value_t, value_name = "SET")]
+    pub(crate) metrics_set: MetricsSet,
+
+    /// Count every line of a file of `warp` lines; `-` is standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) warps: Option<PathBuf>,
+
+    /// Which GPU, as nvidia-smi numbers those that are visible.
+    #[arg(long, default_value_t, value_name = "N")]
+    pub(crate) gpu: u32,
+
+    /// Leave in the caches what the launch before has put there.
+    #[arg(long)]
+    pub(crate) warm: bool,
+
+    /// Samples of each time.
+    #[arg(long, default_value_t = 25, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) samples: u32,
+
+    /// Longest time that one launch may take, in seconds.
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) limit: f64,
+
+    /// Begin nothing new after so many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) budget: Option<u64>,
+
+    /// Launches to a profiler process.
+    #[arg(long, value_name = "N")]
+    pub(crate) chunk: Option<usize>,
+
+    /// Launch each kernel once and write no record: to run under a sanitizer.
+    #[arg(long, conflicts_with_all = ["counters", "warps"])]
+    pub(crate) once: bool,
+
+    /// The profiler's program, where it is not found by itself.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ncu: Option<PathBuf>,
+
+    /// What a worker process is started with.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    pub(crate) worker: Option<PathBuf>,
+}
+
+/// How many counters.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum MetricsSet {
+    /// Requests, sectors, wavefronts, bank conflicts: few passes.
+    Minimal,
+    /// All of them.
+    #[default]
+    Full,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("give seconds, more than 0 and at most a day".to_owned()),
+    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

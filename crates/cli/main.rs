@@ -39,6 +39,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Warp(args) => commands::warp::run(args),
         Command::Explain(args) => commands::explain::run(args),
         Command::Emit(args) => commands::emit::run(args),
+        Command::Measure(args) => commands::measure::run(args),
+        Command::Doctor { json } => commands::doctor::run(*json),
         Command::List => commands::list::run(),
         Command::Schema => {
             let schema = serde_json::to_string_pretty(&scenario::json_schema())?;

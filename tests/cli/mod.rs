@@ -11,6 +11,8 @@ fn run(args: &[&str], stdin: &str) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_coalescope"))
         .args(args)
         .env("NO_COLOR", "1")
+        // Not even a machine with a GPU has this driver.
+        .env("COALESCOPE_CUDA_DRIVER", "/nonexistent/libcuda.so")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -209,4 +211,23 @@ fn explain_says_why_and_draws() {
     assert!(stderr(&beyond).contains("no block"), "{}", stderr(&beyond));
     let nothing = coalescope(&["explain", "strided", "--access", "no such label"]);
     assert_eq!(nothing.status.code(), Some(2));
+}
+
+#[test]
+fn without_a_driver_measuring_ends_with_3_and_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("records.jsonl");
+    let target = path.to_str().expect("UTF-8");
+    for args in [&["doctor"][..], &["measure", "contiguous", "-o", target]] {
+        let output = coalescope(args);
+        assert_eq!(output.status.code(), Some(3), "{args:?}");
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains("no NVIDIA driver found") && said.contains("/nonexistent"), "{said}");
+    }
+    assert!(!path.exists(), "nothing was measured, so nothing is written");
+    let report = json_lines(&coalescope(&["doctor", "--json"]));
+    assert_eq!(report.len(), 1);
+    // A scenario that is wrong is told before the GPU is missed.
+    let bad = coalescope(&["measure", "no-such-scenario", "-o", target]);
+    assert_eq!(bad.status.code(), Some(2), "{}", stderr(&bad));
 }

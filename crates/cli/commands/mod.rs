@@ -1,8 +1,10 @@
 //! One file a command: arguments in, an exit code out.
 
+pub(crate) mod doctor;
 pub(crate) mod emit;
 pub(crate) mod explain;
 pub(crate) mod list;
+pub(crate) mod measure;
 pub(crate) mod sim;
 pub(crate) mod table;
 pub(crate) mod warp;

@@ -56,7 +56,7 @@ impl Report {
 }
 
 /// What needs no GPU at all; said first, so that nobody is sent away.
-const ALWAYS: &str = "sim, explain, warp, check, suggest, emit, compare and lab need no GPU";
+const ALWAYS: &str = "all but measure needs no GPU";
 
 /// Looks at driver, GPUs, memory, NVML, profiler, and, by counting a tiny
 /// kernel, at the permission to use it.

@@ -2,8 +2,10 @@
 //! restarts, profiling, resuming.
 //!
 //! This binary is also the worker: with `--worker FOLDER` it does what
-//! `coalescope measure --worker FOLDER` does.
+//! `coalescope measure --worker FOLDER` does; and with `--measure FILE` it is a
+//! campaign that a test can end.
 
+mod measure;
 #[path = "../../../cuda-driver/tests/mock/mod.rs"]
 mod mock;
 mod warps;
@@ -22,11 +24,17 @@ fn main() -> ExitCode {
     {
         return coalescope_hardware::worker::main(Path::new(folder)).into();
     }
+    if let [flag, output] = arguments.as_slice()
+        && flag == "--measure"
+    {
+        measure::child(Path::new(output));
+        return ExitCode::SUCCESS;
+    }
     if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
     let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
-    let tests: Vec<Test> = [worker::TESTS, warps::TESTS].concat();
+    let tests: Vec<Test> = [worker::TESTS, warps::TESTS, measure::TESTS].concat();
     let mut failed = Vec::new();
     for (name, test) in &tests {
         if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
