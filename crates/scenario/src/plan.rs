@@ -133,7 +133,7 @@ impl RunPlan {
 
         let (parsed, entry) = kernel.map_err(|error| vec![error])?;
         let environment = crate::lower::Environment { params: &params, ..scope.environment() };
-        let (program, kernel) = parsed.kernel(&entry, &environment, sources)?;
+        let (program, kernel) = parsed.kernel(&entry, &environment)?;
         launch::check_shared(&program, launch_table, scope.launch.dynamic_shared_bytes, TOML)
             .map_err(|error| vec![error])?;
 

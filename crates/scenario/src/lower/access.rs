@@ -1,12 +1,25 @@
 //! Loads, stores, atomics: how an object in memory is moved, and the sites.
 //!
-//! An object is moved as nvcc moves it: each scalar by itself, neighbours of
-//! equal size together where the object's alignment allows, up to 16 bytes. So
-//! a `float4` is one access of 16 bytes, a `float3` three of 4, a `double4` two
-//! of 16, and a struct of four floats is four accesses of 4 bytes, or one of 16
-//! with `__align__(16)`. Padding is not moved. A whole struct is moved
-//! even where only some fields are used afterwards; name the field
-//! (`p[i].x`) to move just that.
+//! Objects are moved as nvcc 13.0 moves them (seen in the PTX it makes of one
+//! small kernel for each case below):
+//!
+//! - A vector is one access where its alignment allows, up to 16 bytes:
+//!   `float4` one of 16, `float3` three of 4, `double4` two of 16. All of it is
+//!   moved, whichever components are used.
+//! - A struct that is copied from memory to memory (`a[i] = b[j]`, also by way of
+//!   a variable that is not looked into) is moved in pieces of its alignment, at
+//!   most 16 bytes, padding included.
+//! - A struct that is loaded for its fields is moved field by field, those that
+//!   the function reads. Neighbours of one size move together in a vector of the
+//!   struct's alignment, at most 16 bytes, whole if one of them is read (three
+//!   floats with 4 bytes of padding: one access of 16); if only one field of the
+//!   struct is read, it moves alone.
+//! - A struct that is stored from a variable is moved field by field, neighbours
+//!   together where alignment allows, without padding.
+//!
+//! nvcc also joins accesses that the source writes one by one (`a[i].x` and
+//! `a[i].y` of a `float4`) and drops loads whose value is not used. Those are
+//! counted as written.
 
 use super::context::{Lowered, Lowerer, SiteNote, fold_space};
 use super::decl::leaf_names;
@@ -17,6 +30,7 @@ use crate::program::{
 };
 use crate::types::Type;
 use simulator::{CacheOp, Op, OpKind, Space};
+use std::ops::Range;
 use tree_sitter::Node;
 
 /// Most bytes that one lane moves in one access.
@@ -30,57 +44,190 @@ pub(crate) struct Piece {
     /// The scalar that is moved; where floats and integers of one size are
     /// moved together, the unsigned integer of that size.
     pub(crate) element: Scalar,
-    /// Number of the first of the object's scalars in it.
-    pub(crate) first: usize,
-    /// Scalars in it.
+    /// How many of them.
     pub(crate) count: usize,
+    /// Numbers of the object's scalars that they are; fewer than `count` where
+    /// padding is moved, none where the scalars are not told apart.
+    pub(crate) leaves: Range<usize>,
     /// What the piece is called: `.x`, `.xy`; empty for the whole object.
     pub(crate) suffix: String,
 }
 
+/// The scalars of an object that is moved.
+struct Layout {
+    scalars: Vec<(Scalar, u64)>,
+    names: Vec<String>,
+    bytes: u64,
+    /// Bytes that one access may move: the alignment, up to 16.
+    unit: u64,
+}
+
+impl Layout {
+    /// Neighbours of one size within one unit, the most from `first` on.
+    fn run(&self, first: usize) -> Range<usize> {
+        let (scalar, start) = self.scalars[first];
+        let size = scalar.bytes();
+        let mut end = first + 1;
+        while let Some(&(next, offset)) = self.scalars.get(end) {
+            let follows = next.bytes() == size && offset == start + size * (end - first) as u64;
+            if !follows || offset / self.unit != start / self.unit {
+                break;
+            }
+            end += 1;
+        }
+        first..end
+    }
+
+    /// Whether an access of `count` scalars can start at scalar `first`.
+    fn fits(&self, first: usize, count: usize) -> bool {
+        let (scalar, offset) = self.scalars[first];
+        let bytes = scalar.bytes() * count as u64;
+        bytes <= self.unit && offset % bytes == 0
+    }
+
+    /// The pieces that move a run: vectors of 4 and 2 as they fit; with
+    /// `padding`, three move as four where what follows is padding.
+    fn split(&self, run: Range<usize>, padding: bool, pieces: &mut Vec<Piece>) {
+        let mut first = run.start;
+        while first < run.end {
+            let rest = run.end - first;
+            let end = self.scalars[first].1 + 4 * self.scalars[first].0.bytes();
+            let is_padding = self.scalars.get(run.end).is_none_or(|&(_, next)| next >= end);
+            let count = if rest == 3 && padding && is_padding && self.fits(first, 4) {
+                4
+            } else {
+                [4, 2].into_iter().find(|&n| n <= rest && self.fits(first, n)).unwrap_or(1)
+            };
+            let leaves = first..(first + count).min(run.end);
+            first = leaves.end;
+            pieces.push(self.piece(leaves, count));
+        }
+    }
+
+    fn piece(&self, leaves: Range<usize>, count: usize) -> Piece {
+        let (element, offset) = self.scalars[leaves.start];
+        let same = self.scalars[leaves.clone()].iter().all(|&(other, _)| other == element);
+        let suffix = if leaves.len() == self.scalars.len() {
+            String::new()
+        } else {
+            piece_name(&self.names[leaves.clone()])
+        };
+        let element = if same { element } else { unsigned_of(element.bytes()) };
+        Piece { offset, element, count, leaves, suffix }
+    }
+
+    /// All runs in order.
+    fn runs(&self) -> Vec<Range<usize>> {
+        let mut runs = Vec::new();
+        let mut first = 0;
+        while first < self.scalars.len() {
+            let run = self.run(first);
+            first = run.end;
+            runs.push(run);
+        }
+        runs
+    }
+}
+
 impl<'a> Lowerer<'a> {
-    /// How an object of type `ty` is moved.
-    pub(crate) fn pieces(&mut self, ty: &Type, node: Node<'a>) -> Lowered<Vec<Piece>> {
+    fn layout(&mut self, ty: &Type, node: Node<'a>) -> Lowered<Layout> {
         self.check_leaves(node, ty)?;
-        let leaves = leaf_types(ty, &self.structs);
-        let align = self.structs.align_of(ty);
-        let mut scalars = Vec::with_capacity(leaves.len());
-        for (leaf, offset) in leaves {
+        let mut scalars = Vec::new();
+        for (leaf, offset) in leaf_types(ty, &self.structs) {
             match leaf {
                 LeafType::Scalar(scalar) => scalars.push((scalar, offset)),
                 LeafType::Pointer => return Err(self.pointer_in_memory(node)),
             }
         }
-        let names = leaf_names(ty, &self.structs);
+        let unit = self.structs.align_of(ty).min(MAX_ACCESS_BYTES);
+        let (names, bytes) = (leaf_names(ty, &self.structs), self.structs.size_of(ty));
+        Ok(Layout { scalars, names, bytes, unit })
+    }
+
+    /// How an object is loaded of which the scalars in `used` are read.
+    fn load_pieces(layout: &Layout, used: Option<&[bool]>) -> Vec<Piece> {
         let mut pieces = Vec::new();
-        let mut first = 0;
-        while let Some(&(element, offset)) = scalars.get(first) {
-            let size = element.bytes();
-            let count = [4, 2]
-                .into_iter()
-                .find(|&count| {
-                    let bytes = size * count as u64;
-                    bytes <= MAX_ACCESS_BYTES.min(align)
-                        && offset % bytes == 0
-                        && scalars.get(first..first + count).is_some_and(|together| {
-                            together.iter().enumerate().all(|(index, &(other, at))| {
-                                other.bytes() == size && at == offset + size * index as u64
-                            })
-                        })
-                })
-                .unwrap_or(1);
-            let together = &scalars[first..first + count];
-            let same = together.iter().all(|&(other, _)| other == element);
-            let element = if same { element } else { unsigned_of(size) };
-            let suffix = if count == scalars.len() {
-                String::new()
-            } else {
-                piece_name(&names[first..first + count])
-            };
-            pieces.push(Piece { offset, element, first, count, suffix });
-            first += count;
+        if let Some(used) = used
+            && let [only] =
+                used.iter().enumerate().filter(|(_, used)| **used).collect::<Vec<_>>()[..]
+        {
+            pieces.push(layout.piece(only.0..only.0 + 1, 1));
+            return pieces;
         }
-        Ok(pieces)
+        for run in layout.runs() {
+            if used.is_none_or(|used| used[run.clone()].contains(&true)) {
+                layout.split(run, true, &mut pieces);
+            }
+        }
+        pieces
+    }
+
+    /// How an object is stored whose scalars are at hand.
+    fn store_pieces(layout: &Layout) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        for run in layout.runs() {
+            layout.split(run, false, &mut pieces);
+        }
+        pieces
+    }
+
+    /// How an object is copied from memory to memory.
+    fn copy_pieces(layout: &Layout) -> Vec<Piece> {
+        let unit = layout.unit;
+        let whole = layout.bytes <= unit;
+        (0..layout.bytes / unit)
+            .map(|index| {
+                let offset = index * unit;
+                let inside: Vec<usize> = (0..layout.scalars.len())
+                    .filter(|&leaf| (offset..offset + unit).contains(&layout.scalars[leaf].1))
+                    .collect();
+                let names: Vec<_> = inside.iter().map(|&leaf| layout.names[leaf].clone()).collect();
+                let suffix = if whole { String::new() } else { piece_name(&names) };
+                // Scalars of one kind keep it; others move as words.
+                let first = inside.first().map(|&leaf| layout.scalars[leaf].0);
+                let element = first
+                    .filter(|first| {
+                        unit / first.bytes() <= 4
+                            && inside.iter().all(|&leaf| layout.scalars[leaf].0 == *first)
+                    })
+                    .unwrap_or(unsigned_of(unit.min(4)));
+                let count = (unit / element.bytes()) as usize;
+                Piece { offset, element, count, leaves: 0..0, suffix }
+            })
+            .collect()
+    }
+
+    /// Copies a struct from memory to memory.
+    pub(crate) fn copy_memory(
+        &mut self,
+        from: &Memory,
+        to: &Memory,
+        from_node: Node<'a>,
+        to_node: Node<'a>,
+    ) -> Lowered<()> {
+        self.load_whole(from, from_node)?;
+        self.store_whole(to, to_node)
+    }
+
+    /// Loads a struct that is not looked into.
+    pub(crate) fn load_whole(&mut self, memory: &Memory, node: Node<'a>) -> Lowered<()> {
+        self.move_whole(memory, Op::LOAD, node)
+    }
+
+    /// Stores a struct that was not looked into.
+    pub(crate) fn store_whole(&mut self, memory: &Memory, node: Node<'a>) -> Lowered<()> {
+        self.move_whole(memory, Op::STORE, node)
+    }
+
+    fn move_whole(&mut self, memory: &Memory, op: Op, node: Node<'a>) -> Lowered<()> {
+        let layout = self.layout(&memory.ty, node)?;
+        let group = self.site_notes.len();
+        for piece in Self::copy_pieces(&layout) {
+            let site = self.site(op, &piece, memory.of, memory.qualifiers, group, node);
+            let address = self.piece_address(memory, &piece, node);
+            self.access(site, address, Vec::new(), Vec::new(), node);
+        }
+        Ok(())
     }
 
     /// Refuses a pointer that would be read from or written to memory.
@@ -92,43 +239,46 @@ impl<'a> Lowerer<'a> {
         )
     }
 
-    /// Loads an object.
+    /// Loads an object; of a struct, the scalars in `used` and what nvcc moves
+    /// with them.
     pub(crate) fn load_memory(
         &mut self,
         memory: Memory,
         cache: CacheOp,
+        used: Option<&[bool]>,
         node: Node<'a>,
     ) -> Lowered<Value> {
         let span = self.span(node);
-        let pieces = self.pieces(&memory.ty, node)?;
-        let types = leaf_types(&memory.ty, &self.structs);
-        let mut leaves = Vec::with_capacity(types.len());
+        let layout = self.layout(&memory.ty, node)?;
         let op = Op { cache, ..Op::LOAD };
         let group = self.site_notes.len();
-        for piece in pieces {
+        let mut leaves: Vec<Leaf> = layout
+            .scalars
+            .iter()
+            .map(|&(scalar, _)| match scalar.is_float() {
+                true => Leaf::Float(None),
+                false => Leaf::Int(fold::opaque(
+                    OpaqueReason::Uninitialised(self.source_text(node)),
+                    scalar,
+                    span,
+                )),
+            })
+            .collect();
+        for piece in Self::load_pieces(&layout, used) {
             let site = self.site(op, &piece, memory.of, memory.qualifiers, group, node);
             let address = self.piece_address(&memory, &piece, node);
-            let wanted: Vec<Scalar> = types[piece.first..piece.first + piece.count]
-                .iter()
-                .filter_map(|(leaf, _)| match leaf {
-                    LeafType::Scalar(scalar) => Some(*scalar),
-                    LeafType::Pointer => None,
-                })
-                .collect();
+            let scalars = &layout.scalars[piece.leaves.clone()];
             let mut results = Vec::new();
-            if wanted.iter().any(|scalar| !scalar.is_float()) {
+            if scalars.iter().any(|(scalar, _)| !scalar.is_float()) {
                 let name = self.program.sites[site.0].text.clone();
                 for _ in 0..piece.count {
                     results.push(self.local(&name, ValueType::Int(piece.element)));
                 }
             }
-            for (index, scalar) in wanted.into_iter().enumerate() {
-                leaves.push(match results.get(index) {
-                    Some(&local) if !scalar.is_float() => {
-                        Leaf::Int(fold::convert(self.read(local, span), scalar))
-                    }
-                    _ => Leaf::Float(None),
-                });
+            for ((index, &(scalar, _)), &local) in piece.leaves.clone().zip(scalars).zip(&results) {
+                if !scalar.is_float() {
+                    leaves[index] = Leaf::Int(fold::convert(self.read(local, span), scalar));
+                }
             }
             self.access(site, address, Vec::new(), results, node);
         }
@@ -144,15 +294,14 @@ impl<'a> Lowerer<'a> {
         node: Node<'a>,
     ) -> Lowered<()> {
         let span = self.span(node);
-        let pieces = self.pieces(&memory.ty, node)?;
+        let layout = self.layout(&memory.ty, node)?;
         let op = Op { cache, ..Op::STORE };
         let group = self.site_notes.len();
-        for piece in pieces {
+        for piece in Self::store_pieces(&layout) {
             let site = self.site(op, &piece, memory.of, memory.qualifiers, group, node);
             let address = self.piece_address(memory, &piece, node);
-            let stored = value.map_or(&[][..], |value| {
-                value.leaves.get(piece.first..piece.first + piece.count).unwrap_or(&[])
-            });
+            let stored = value
+                .map_or(&[][..], |value| value.leaves.get(piece.leaves.clone()).unwrap_or(&[]));
             let known = stored.iter().any(|leaf| matches!(leaf, Leaf::Int(_)));
             let values = stored
                 .iter()
@@ -183,8 +332,8 @@ impl<'a> Lowerer<'a> {
         let piece = Piece {
             offset: 0,
             element,
-            first: 0,
             count: (bytes / element.bytes()) as usize,
+            leaves: 0..0,
             suffix: String::new(),
         };
         let group = self.site_notes.len();
@@ -214,7 +363,7 @@ impl<'a> Lowerer<'a> {
             Type::Vector { element, count } => (*element, usize::from(*count)),
             _ => (Scalar::U32, 1),
         };
-        let piece = Piece { offset: 0, element, first: 0, count, suffix: String::new() };
+        let piece = Piece { offset: 0, element, count, leaves: 0..0, suffix: String::new() };
         let group = self.site_notes.len();
         let site = self.site(op, &piece, memory.of, memory.qualifiers, group, node);
         let result = (wanted && !element.is_float()).then(|| {

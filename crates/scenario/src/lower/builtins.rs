@@ -1,12 +1,14 @@
 //! What CUDA defines for every kernel: variables, functions, intrinsics.
 
-use super::context::{Lowered, Lowerer};
+use super::context::{Lowered, Lowerer, article};
 use super::convert::common;
 use super::decl::Named;
 use super::fold;
 use super::value::{Leaf, Memory, Place, Value};
 use crate::diagnostic::{Diagnostic, Kind};
-use crate::program::{BinaryOp, Builtin, Expr, ExprKind, Intrinsic, Scalar, StmtKind, ValueType};
+use crate::program::{
+    Axis, BinaryOp, Builtin, Expr, ExprKind, Intrinsic, Scalar, StmtKind, ValueType,
+};
 use crate::types::{self, Type};
 use simulator::{AtomicOp, CacheOp, Op, OpKind, Space, ValueKind};
 use tree_sitter::Node;
@@ -185,7 +187,7 @@ pub(crate) fn is_function(name: &str) -> bool {
 }
 
 /// A family of functions outside the subset: what it is and what to do.
-fn outside(name: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn outside(name: &str) -> Option<(&'static str, &'static str)> {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let is = |names: &[&str]| names.contains(&name);
     Some(if starts(&["__shfl"]) {
@@ -224,11 +226,18 @@ fn outside(name: &str) -> Option<(&'static str, &'static str)> {
 }
 
 impl<'a> Lowerer<'a> {
+    /// Refuses a name of a family that is not modelled.
+    pub(crate) fn outside(&mut self, node: Node<'a>) -> super::context::Failed {
+        let text = self.text(node);
+        let (what, help) = outside(text).unwrap_or(("this name", "write it without"));
+        self.not_modelled(node, format!("{what} (`{text}`)"), help)
+    }
+
     /// `threadIdx`, `warpSize`, `INT_MAX` and their like.
     pub(crate) fn builtin_value(&mut self, node: Node<'a>, name: &str) -> Option<Value> {
-        use crate::program::Axis::{X, Y, Z};
+        use Axis::{X, Y, Z};
         let span = self.span(node);
-        let axes = |builtin: fn(crate::program::Axis) -> Builtin| {
+        let axes = |builtin: fn(Axis) -> Builtin| {
             [X, Y, Z].map(|axis| Expr {
                 kind: ExprKind::Builtin(builtin(axis)),
                 ty: ValueType::Int(Scalar::U32),
@@ -446,7 +455,7 @@ impl<'a> Lowerer<'a> {
         Err(self.type_error(
             node,
             format!("`{name}` takes {count} argument{plural}, not {}", arguments.len()),
-            "give it as many as CUDA's documentation says",
+            "add or remove arguments",
         ))
     }
 
@@ -536,8 +545,7 @@ impl<'a> Lowerer<'a> {
             self.arity(NAME, arguments, 3, node)?;
         }
         let mut values = self.values(&arguments[..2])?;
-        let (bytes_ty, bytes) = self.constant_int(arguments[2], "the size of the copy")?;
-        let _ = bytes_ty;
+        let (_, bytes) = self.constant_int(arguments[2], "the size of the copy")?;
         if !matches!(bytes, 4 | 8 | 16) {
             return Err(self.type_error(
                 arguments[2],
@@ -734,7 +742,7 @@ impl<'a> Lowerer<'a> {
                 let given = self.structs.name_of(&value.ty);
                 return Err(self.type_error(
                     *argument,
-                    format!("wrong type: a `{given}` is no component of a vector"),
+                    format!("wrong type: {} is no component of a vector", article(&given)),
                     "give a number",
                 ));
             };
@@ -833,7 +841,8 @@ impl<'a> Lowerer<'a> {
                 let mut operands = Vec::with_capacity(2);
                 for (value, argument) in values.into_iter().zip(arguments) {
                     let operand = self.integer(value, *argument)?;
-                    operands.push(low_24_bits(fold::convert(operand, U32), name == "__mul24"));
+                    let word = fold::convert(operand, U32);
+                    operands.push(self.low_24_bits(word, name == "__mul24"));
                 }
                 let (Some(right), Some(left)) = (operands.pop(), operands.pop()) else {
                     return Ok(None);
@@ -863,6 +872,43 @@ impl<'a> Lowerer<'a> {
         }
     }
 
+    /// The low 24 bits of a 32-bit word, sign-extended if `signed`. A value that
+    /// has no more bits is left as it is, so that its form stays visible.
+    fn low_24_bits(&self, word: Expr, signed: bool) -> Expr {
+        let span = word.span;
+        let limit = if signed { 1 << 23 } else { 1 << 24 };
+        if self.largest(&word).is_some_and(|value| value < limit) {
+            return word;
+        }
+        if !signed {
+            let mask = fold::constant(Scalar::U32, 0xff_ffff, span);
+            return fold::binary(BinaryOp::And, word, mask, span);
+        }
+        let eight = fold::constant(Scalar::I32, 8, span);
+        let up = fold::binary(BinaryOp::Shl, word, eight.clone(), span);
+        let down = fold::binary(BinaryOp::Shr, fold::convert(up, Scalar::I32), eight, span);
+        fold::convert(down, Scalar::U32)
+    }
+
+    /// The largest value of a constant or built-in.
+    fn largest(&self, expr: &Expr) -> Option<u64> {
+        let axis = |axis| match axis {
+            Axis::X => 0,
+            Axis::Y => 1,
+            Axis::Z => 2,
+        };
+        match &expr.kind {
+            ExprKind::Const(value) => u64::try_from(*value).ok(),
+            ExprKind::Builtin(Builtin::ThreadIdx(a)) => {
+                Some(u64::from(self.env.launch.block[axis(*a)]).saturating_sub(1))
+            }
+            ExprKind::Builtin(Builtin::BlockIdx(a)) => {
+                Some(self.env.launch.grid[axis(*a)].saturating_sub(1))
+            }
+            _ => None,
+        }
+    }
+
     /// Functions on floating-point numbers: their values are unknown, but their
     /// arguments may be loads.
     fn float_function(
@@ -880,7 +926,7 @@ impl<'a> Lowerer<'a> {
             let given = self.structs.name_of(&value.ty);
             return Err(self.type_error(
                 node,
-                format!("wrong type: `{name}` takes numbers, not a `{given}`"),
+                format!("wrong type: `{name}` takes numbers, not {}", article(&given)),
                 "use components or fields",
             ));
         }
@@ -962,7 +1008,7 @@ impl<'a> Lowerer<'a> {
                 };
                 return self.functional_cast(&ty, &arguments, node);
             }
-            "field_expression" => return self.member_call(function, node),
+            "field_expression" => return self.member_call(function, &arguments, node),
             _ => {}
         }
         if self.is_thread_block(node) {
@@ -993,7 +1039,13 @@ impl<'a> Lowerer<'a> {
         }
         if let Some(functions) = self.items.functions.get(name) {
             let functions = functions.clone();
-            return self.call_function(&functions, name_node, template, &arguments, wanted, node);
+            return self.call_function(&functions, name_node, template, &arguments, node);
+        }
+        if template.is_some()
+            && self.items.types.contains_key(name)
+            && let Named::Type(ty) = self.instance_type(name_node, name, template)?
+        {
+            return self.functional_cast(&ty, &arguments, node);
         }
         if template.is_none()
             && let Some(ty) = self.type_by_name(name_node)?
@@ -1092,7 +1144,12 @@ impl<'a> Lowerer<'a> {
     }
 
     /// `object.function(…)`
-    fn member_call(&mut self, function: Node<'a>, node: Node<'a>) -> Lowered<Value> {
+    fn member_call(
+        &mut self,
+        function: Node<'a>,
+        arguments: &[Node<'a>],
+        node: Node<'a>,
+    ) -> Lowered<Value> {
         let (Some(object), Some(member)) =
             (function.child_by_field_name("argument"), function.child_by_field_name("field"))
         else {
@@ -1108,11 +1165,13 @@ impl<'a> Lowerer<'a> {
         if is_block {
             return self.thread_block_call(member_name, node);
         }
-        Err(self.not_modelled(
-            node,
-            format!("member functions (`{member_name}`)"),
-            "pass the object to an ordinary __device__ function",
-        ))
+        let object = if self.operator(function) == "->" {
+            let pointer = self.expr(object)?;
+            self.dereference(pointer, function)?
+        } else {
+            self.place(object)?
+        };
+        self.call_member(object, member, arguments, node)
     }
 }
 
@@ -1170,37 +1229,6 @@ fn atomic_op(name: &str) -> Option<(AtomicOp, &str)> {
         ("CAS", AtomicOp::Cas),
     ];
     ops.into_iter().find_map(|(text, op)| rest.strip_prefix(text).map(|scope| (op, scope)))
-}
-
-/// The low 24 bits of a 32-bit word, sign-extended if `signed`. A value that
-/// has no more bits is left as it is, so that its form stays visible.
-fn low_24_bits(word: Expr, signed: bool) -> Expr {
-    let span = word.span;
-    let limit = if signed { 1 << 23 } else { 1 << 24 };
-    if largest(&word).is_some_and(|value| value < limit) {
-        return word;
-    }
-    if !signed {
-        let mask = fold::constant(Scalar::U32, 0xff_ffff, span);
-        return fold::binary(BinaryOp::And, word, mask, span);
-    }
-    let eight = fold::constant(Scalar::I32, 8, span);
-    let up = fold::binary(BinaryOp::Shl, word, eight.clone(), span);
-    let down = fold::binary(BinaryOp::Shr, fold::convert(up, Scalar::I32), eight, span);
-    fold::convert(down, Scalar::U32)
-}
-
-/// A bound that no value of an unsigned expression of built-ins and constants
-/// passes: a block has at most 1024 threads on an axis, a grid 65535 blocks on
-/// y and z (CUDA C++ Programming Guide, "Technical Specifications").
-fn largest(expr: &Expr) -> Option<u64> {
-    use crate::program::Axis;
-    match &expr.kind {
-        ExprKind::Const(value) => u64::try_from(*value).ok(),
-        ExprKind::Builtin(Builtin::ThreadIdx(_)) => Some(1023),
-        ExprKind::Builtin(Builtin::BlockIdx(Axis::Y | Axis::Z)) => Some(65_534),
-        _ => None,
-    }
 }
 
 /// What a function on floats returns.

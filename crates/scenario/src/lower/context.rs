@@ -11,7 +11,7 @@ use crate::program::{
     StmtKind, ValueType,
 };
 use crate::source::Span;
-use crate::types::{self, StructTable, Type};
+use crate::types::{self, StructId, StructTable, Type};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use tree_sitter::Node;
@@ -86,7 +86,9 @@ pub(crate) struct Lowerer<'a> {
     pub(crate) scopes: Vec<HashMap<String, Binding>>,
     pub(crate) returns: Returns,
     pub(crate) breaks: Breaks,
-    /// Names that the function being lowered assigns to.
+    /// The function being lowered.
+    pub(crate) body: Option<Node<'a>>,
+    /// Names that it assigns to.
     pub(crate) assigned: HashSet<String>,
     /// Functions being inlined, by the start of their text.
     pub(crate) calls: Vec<usize>,
@@ -96,6 +98,9 @@ pub(crate) struct Lowerer<'a> {
     pub(crate) dynamic_shared: Vec<(SharedId, u64, Span)>,
     /// Template arguments of the function being lowered.
     pub(crate) instance: String,
+    /// Bodies of the file's structs, for their member functions, with the
+    /// template arguments that their names stand for.
+    pub(crate) struct_bodies: HashMap<StructId, (Node<'a>, HashMap<String, Binding>)>,
     /// Items of the file whose value is being worked out.
     pub(crate) resolving: HashSet<String>,
     /// The bytes of the code that were lowered, and of branches never taken.
@@ -131,11 +136,13 @@ impl<'a> Lowerer<'a> {
             scopes: vec![HashMap::new()],
             returns: Returns::Kernel,
             breaks: Breaks::Nothing,
+            body: None,
             assigned: HashSet::new(),
             calls: Vec::new(),
             shared: BTreeMap::new(),
             dynamic_shared: Vec::new(),
             instance: String::new(),
+            struct_bodies: HashMap::new(),
             resolving: HashSet::new(),
             lowered: Vec::new(),
             dropped: Vec::new(),
@@ -200,6 +207,8 @@ impl<'a> Lowerer<'a> {
             let common = types::COMMON_NAMES.iter().map(|&name| name.to_owned());
             let remedy = "use a type of CUDA such as float, int, float4, or define it";
             (structs.chain(common).collect(), remedy)
+        } else if what == "function" {
+            (self.visible_names(), "define it as a __device__ function in the same text")
         } else {
             (self.visible_names(), "declare it, or add it to [params] or [buffers]")
         };
@@ -229,7 +238,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// All names that an expression could use.
-    fn visible_names(&self) -> Vec<String> {
+    pub(crate) fn visible_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.scopes.iter().flat_map(|s| s.keys().cloned()).collect();
         names.extend(self.items.names().map(str::to_owned));
         names.extend(self.env.params.iter().map(|(name, _)| name.clone()));
@@ -457,6 +466,12 @@ impl Written {
         });
         found
     }
+}
+
+/// A type's name with its article: "an `int`".
+pub(crate) fn article(name: &str) -> String {
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} `{name}`")
 }
 
 /// White space folded to single spaces.

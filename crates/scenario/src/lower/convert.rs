@@ -1,6 +1,6 @@
 //! Conversions and operators on values, as C++ defines them.
 
-use super::context::{Failed, Lowered, Lowerer};
+use super::context::{Failed, Lowered, Lowerer, article};
 use super::fold;
 use super::value::{Leaf, Pointer, Qualifiers, Target, Value, leaf_count, round_to};
 use crate::program::{BinaryOp, CompareOp, Expr, ExprKind, OpaqueReason, Scalar, ValueType};
@@ -128,6 +128,9 @@ impl<'a> Lowerer<'a> {
             (Type::Pointer(pointee), Type::Pointer(_)) if is_null(&value, pointee) => {
                 Ok(Value { ty: to.clone(), ..value })
             }
+            (Type::Struct(_), _) if let Some(value) = self.conversion(&value, to, node)? => {
+                Ok(value)
+            }
             (from, _) => {
                 let (from, to) = (self.structs.name_of(from), self.structs.name_of(to));
                 let help = if from == "void" {
@@ -240,7 +243,7 @@ impl<'a> Lowerer<'a> {
                 let name = self.structs.name_of(&ty);
                 Err(self.type_error(
                     node,
-                    format!("wrong type: a `{name}` is no condition"),
+                    format!("wrong type: {} is no condition", article(&name)),
                     "compare one of its parts with a number",
                 ))
             }
@@ -259,7 +262,7 @@ impl<'a> Lowerer<'a> {
                 let name = self.structs.name_of(&value.ty);
                 Err(self.type_error(
                     node,
-                    format!("wrong type: an integer is needed here, not a `{name}`"),
+                    format!("wrong type: an integer is needed here, not {}", article(&name)),
                     if value.is_float() { "cast it: `(int)`" } else { "use an integer" },
                 ))
             }
@@ -274,7 +277,6 @@ impl<'a> Lowerer<'a> {
         right: Value,
         node: Node<'a>,
     ) -> Lowered<Value> {
-        let span = self.span(node);
         match (&left.ty, &right.ty) {
             (Type::Scalar(a), Type::Scalar(b)) => {
                 let (a, b) = (*a, *b);
@@ -304,10 +306,7 @@ impl<'a> Lowerer<'a> {
                 let lefts = vec![first_leaf(left)?; usize::from(*count)];
                 self.components(operator, element, lefts, scalar, right.leaves, element, node)
             }
-            _ => {
-                let _ = span;
-                Err(self.no_operator(&left, &right, node))
-            }
+            _ => Err(self.no_operator(&left, &right, node)),
         }
     }
 

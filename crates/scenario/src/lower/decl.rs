@@ -1,8 +1,9 @@
 //! Declarations: specifiers, declarators, types, variables.
 
-use super::context::{Binding, Breaks, Failed, Lowered, Lowerer};
+use super::context::{Binding, Breaks, Failed, Lowered, Lowerer, article};
 use super::fold;
 use super::items::{self, TypeItem, TypeKind};
+use super::usage::Usage;
 use super::value::{
     Constant, Elements, Leaf, LeafType, MAX_LEAVES, Memory, Place, Pointer, Qualifiers, Register,
     Slot, Target, ThreadArray, Value, leaf_count, leaf_types,
@@ -207,6 +208,9 @@ impl<'a> Lowerer<'a> {
                 if text.ends_with("thread_block") && is_cooperative_groups(text) {
                     return Ok(Named::ThreadBlock);
                 }
+                if super::builtins::outside(text).is_some() {
+                    return Err(self.outside(node));
+                }
                 match node.child_by_field_name("name") {
                     Some(name) => return self.type_specifier(name),
                     None => return Err(self.unknown_name(node, text, "type")),
@@ -360,6 +364,16 @@ impl<'a> Lowerer<'a> {
     fn template_type(&mut self, node: Node<'a>) -> Lowered<Named> {
         let Some(name) = node.child_by_field_name("name") else { return Err(Failed) };
         let name = self.text(name);
+        self.instance_type(node, name, node.child_by_field_name("arguments"))
+    }
+
+    /// The type that a template of the file makes of arguments.
+    pub(crate) fn instance_type(
+        &mut self,
+        node: Node<'a>,
+        name: &str,
+        arguments: Option<Node<'a>>,
+    ) -> Lowered<Named> {
         let Some(item) = self.items.types.get(name).copied() else {
             return Err(self.not_modelled(
                 node,
@@ -367,9 +381,12 @@ impl<'a> Lowerer<'a> {
                 "use CUDA's scalar and vector types, structs, arrays and pointers",
             ));
         };
-        let arguments = node.child_by_field_name("arguments");
         let arguments = self.template_arguments(arguments)?;
         let key = self.instance_name(name, &arguments);
+        // A specialisation is written with its arguments.
+        if let Some(special) = self.items.types.get(key.as_str()).copied() {
+            return self.item_type(node, &key, special);
+        }
         match self.scopes[0].get(&key) {
             Some(Binding::Type(ty)) => return Ok(Named::Type(ty.clone())),
             Some(Binding::Poisoned) => return Err(Failed),
@@ -428,6 +445,18 @@ impl<'a> Lowerer<'a> {
 
     /// Defines the struct of a `struct_specifier` with a body.
     fn define_struct(&mut self, node: Node<'a>, name: Option<String>) -> Lowered<StructId> {
+        let id = self.lay_out_struct(node, name)?;
+        if let Some(body) = node.child_by_field_name("body") {
+            let names = match self.scopes.as_slice() {
+                [_, template] => template.clone(),
+                _ => Default::default(),
+            };
+            self.struct_bodies.insert(id, (body, names));
+        }
+        Ok(id)
+    }
+
+    fn lay_out_struct(&mut self, node: Node<'a>, name: Option<String>) -> Lowered<StructId> {
         let name_node = node.child_by_field_name("name");
         let local = name.is_none();
         let name = name
@@ -796,10 +825,60 @@ impl<'a> Lowerer<'a> {
             return self.thread_array(name, declared, init);
         }
         let value = match init {
-            Some(init) => Some(self.initial_value(init, &declared.ty)?),
+            Some(init) => {
+                let used = self.usage(self.text(name), &declared.ty);
+                Some(self.initial_struct(init, &declared.ty, &used)?)
+            }
             None => None,
         };
         self.declare_variable(name, declared, value, specifiers)
+    }
+
+    /// [`Lowerer::initial_value`] for a variable of which only parts are used.
+    fn initial_struct(&mut self, init: Node<'a>, ty: &Type, used: &Usage) -> Lowered<Value> {
+        match initial_expression(init) {
+            Some(expression) if *used != Usage::Whole && is_place(expression) => {
+                self.used_value(expression, ty, used)
+            }
+            _ => self.initial_value(init, ty),
+        }
+    }
+
+    /// The value of an expression that names a struct of which only parts are
+    /// used.
+    pub(crate) fn used_value(&mut self, node: Node<'a>, ty: &Type, used: &Usage) -> Lowered<Value> {
+        let place = self.place(node)?;
+        let value = if self.place_type(&place).as_ref() == Some(ty) {
+            self.used_place(place, used, node)?
+        } else {
+            self.load(place, node)?
+        };
+        self.convert(value, ty, node)
+    }
+
+    /// The value of a struct's place of which only parts are used.
+    pub(crate) fn used_place(
+        &mut self,
+        place: Place,
+        used: &Usage,
+        node: Node<'a>,
+    ) -> Lowered<Value> {
+        let Place::Memory(memory) = place else { return self.load(place, node) };
+        let default = simulator::CacheOp::Default;
+        match used {
+            Usage::Fields(fields) => self.load_memory(memory, default, Some(fields), node),
+            Usage::Whole => self.load_memory(memory, default, None, node),
+            Usage::Moved => {
+                self.load_whole(&memory, node)?;
+                self.unknown(&memory.ty, node)
+            }
+        }
+    }
+
+    /// A value of which nothing is known.
+    fn unknown(&mut self, ty: &Type, node: Node<'a>) -> Lowered<Value> {
+        let text = self.source_text(node);
+        self.read_constant(&Constant { name: text.into(), ty: ty.clone() }, node)
     }
 
     /// `int x(n);`, which the grammar takes for a function's declaration.
@@ -913,7 +992,8 @@ impl<'a> Lowerer<'a> {
             None => declared.pointee,
         };
         let mut register = self.new_register(name, text, &declared.ty, qualifiers)?;
-        if let Some(value) = value {
+        register.moved = self.usage(text, &declared.ty) == Usage::Moved;
+        if let Some(value) = value.filter(|_| !register.moved) {
             self.store_register(&register, value, name)?;
         }
         register.read_only = declared.read_only;
@@ -942,7 +1022,7 @@ impl<'a> Lowerer<'a> {
                 LeafType::Pointer => Slot::Pointer(self.local(&name, ValueType::Pointer), pointee),
             });
         }
-        Ok(Register { name: name.into(), ty: ty.clone(), slots, read_only: false })
+        Ok(Register { name: name.into(), ty: ty.clone(), slots, read_only: false, moved: false })
     }
 
     /// Refuses values of too many scalars.
@@ -1139,7 +1219,7 @@ impl<'a> Lowerer<'a> {
                 let (ours, theirs) = (self.structs.name_of(ty), self.structs.name_of(&found));
                 return Err(self.type_error(
                     init,
-                    format!("a reference to `{ours}` cannot refer to a `{theirs}`"),
+                    format!("a reference to `{ours}` cannot refer to {}", article(&theirs)),
                     format!("declare it as `{theirs}&`, or use `auto&`"),
                 ));
             }
@@ -1220,7 +1300,7 @@ impl<'a> Lowerer<'a> {
             let span = self.span(node);
             value.leaves = vec![Leaf::Int(fold::constant(Scalar::U32, 1, span)); 3];
         }
-        self.fill(node, ty, &mut value, arguments)?;
+        self.fill(ty, &mut value, arguments)?;
         Ok(value)
     }
 
@@ -1230,19 +1310,13 @@ impl<'a> Lowerer<'a> {
             let mut value = this.zero(list, ty)?;
             let mut cursor = list.walk();
             let elements: Vec<_> = list.named_children(&mut cursor).collect();
-            this.fill(list, ty, &mut value, &elements)?;
+            this.fill(ty, &mut value, &elements)?;
             Ok(value)
         })
     }
 
     /// Puts expressions into the parts of an object in order.
-    fn fill(
-        &mut self,
-        node: Node<'a>,
-        ty: &Type,
-        value: &mut Value,
-        elements: &[Node<'a>],
-    ) -> Lowered<()> {
+    fn fill(&mut self, ty: &Type, value: &mut Value, elements: &[Node<'a>]) -> Lowered<()> {
         let parts = parts(ty, &self.structs);
         let mut next = 0;
         for &element in elements {
@@ -1273,7 +1347,6 @@ impl<'a> Lowerer<'a> {
             }
             next = index + 1;
         }
-        let _ = node;
         Ok(())
     }
 
@@ -1480,6 +1553,18 @@ fn is_constant(value: &Value) -> bool {
         Leaf::Float(value) => value.is_some(),
         Leaf::Pointer(_) => false,
     })
+}
+
+/// Whether an expression names a place rather than computing a value.
+pub(crate) fn is_place(node: Node<'_>) -> bool {
+    matches!(
+        node.kind(),
+        "subscript_expression"
+            | "field_expression"
+            | "pointer_expression"
+            | "identifier"
+            | "parenthesized_expression"
+    )
 }
 
 /// Whether an expression reads no variable, so that it never changes.

@@ -1,6 +1,6 @@
 //! The kernel: which function it is, and what its parameters are bound to.
 
-use super::context::{Binding, Failed, Lowered, Lowerer};
+use super::context::{Binding, Failed, Lowered, Lowerer, article};
 use super::decl::{Declared, Named, Specifiers, innermost};
 use super::functions::{TemplateArgument, assigned_names, parameters};
 use super::items::{Function, Items};
@@ -12,6 +12,7 @@ use crate::program::{BufferId, Expr, ExprKind, Program, Scalar, ValueType};
 use crate::run::{KernelText, ParamValue};
 use crate::source::Span;
 use crate::types::{self, Type};
+use std::ops::Range;
 use tree_sitter::Node;
 
 /// Lowers the entry of a unit.
@@ -72,7 +73,7 @@ impl<'a> Lowerer<'a> {
     /// A kernel that is the statements of a body.
     fn body_kernel(&mut self, entry: &Entry) -> Lowered<KernelText> {
         let unit = self.unit;
-        self.macro_errors(0..u32::MAX);
+        self.macro_errors(0..u32::MAX)?;
         if let Entry::Named(name, span) = entry {
             return Err(self.fail(Diagnostic::new(
                 Kind::UnknownName,
@@ -89,6 +90,7 @@ impl<'a> Lowerer<'a> {
             return Err(self.syntax_errors(root));
         };
         self.lowered.push(0..u32::MAX);
+        self.body = Some(body);
         self.assigned = assigned_names(unit, body);
         self.scoped(|this| this.block_statement(body));
         Ok(KernelText {
@@ -101,14 +103,15 @@ impl<'a> Lowerer<'a> {
 
     /// A kernel that is a function of a file.
     fn file_kernel(&mut self, entry: &Entry) -> Lowered<KernelText> {
-        let (function, explicit, span) = self.entry_function(entry)?;
+        let (function, explicit) = self.entry_function(entry)?;
         let range = self.unit.range(function.node);
-        self.macro_errors(range.clone());
+        self.macro_errors(range.clone())?;
         if function.node.has_error() {
             return Err(self.syntax_errors(function.node));
         }
         let Some(body) = function.node.child_by_field_name("body") else { return Err(Failed) };
         self.lowered.push(range);
+        self.body = Some(body);
         self.assigned = assigned_names(self.unit, body);
         self.calls.push(function.node.start_byte());
         let parameters = parameters(function.declarator);
@@ -137,7 +140,6 @@ impl<'a> Lowerer<'a> {
             }
         }
         self.scoped(|this| this.block_statement(body));
-        let _ = span;
         if !bound_all {
             return Err(Failed);
         }
@@ -205,24 +207,24 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Reports what went wrong with macros in a part of the code.
-    fn macro_errors(&mut self, range: std::ops::Range<u32>) {
+    fn macro_errors(&mut self, range: Range<u32>) -> Lowered<()> {
         let unit = self.unit;
+        let mut result = Ok(());
         for (place, error) in &unit.macro_errors {
             if range.contains(&place.start) {
                 let span = unit.code.span(place.start as usize, place.end as usize);
                 let name =
                     unit.code.text.get(place.start as usize..place.end as usize).unwrap_or("");
                 let name = name.split('(').next().unwrap_or(name).trim();
-                self.fail(error.diagnostic(span, name));
+                result = Err(self.fail(error.diagnostic(span, name)));
             }
         }
+        // What a broken macro left of the text is not worth reading.
+        result
     }
 
     /// The function that is asked for, and its template arguments.
-    fn entry_function(
-        &mut self,
-        entry: &Entry,
-    ) -> Lowered<(Function<'a>, Vec<TemplateArgument>, Span)> {
+    fn entry_function(&mut self, entry: &Entry) -> Lowered<(Function<'a>, Vec<TemplateArgument>)> {
         let kernels: Vec<Function<'a>> = self.items.kernels().into_iter().cloned().collect();
         let names: Vec<String> =
             kernels.iter().map(|kernel| qualified(kernel).join("::")).collect();
@@ -232,10 +234,7 @@ impl<'a> Lowerer<'a> {
         };
         match entry {
             Entry::Only => match kernels.as_slice() {
-                [kernel] => {
-                    let span = self.span(kernel.declarator);
-                    Ok((kernel.clone(), Vec::new(), span))
-                }
+                [kernel] => Ok((kernel.clone(), Vec::new())),
                 [] => Err(self.fail(Diagnostic::new(
                     Kind::UnknownName,
                     self.unit.code.span(0, 0),
@@ -283,7 +282,7 @@ impl<'a> Lowerer<'a> {
                     Some(arguments) => self.entry_arguments(arguments, *span)?,
                     None => Vec::new(),
                 };
-                Ok((kernel, arguments, *span))
+                Ok((kernel, arguments))
             }
         }
     }
@@ -312,6 +311,18 @@ impl<'a> Lowerer<'a> {
                 Ok(value) => {
                     let value = fold::constant(value.ty, value.value, span);
                     arguments.push(TemplateArgument::Value(Value::int(value)));
+                }
+                Err(error) if error.kind == Kind::UnknownName => {
+                    let names = self.visible_names();
+                    let names = names.iter().map(String::as_str);
+                    let known = names.chain(types::COMMON_NAMES.iter().copied());
+                    let help = match suggest::nearest(part, known) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => "use a type, or a constant of literals and parameters".to_owned(),
+                    };
+                    let message = format!("unknown template argument `{part}`");
+                    let error = Diagnostic::new(Kind::UnknownName, span, message, help);
+                    return Err(self.fail(error));
                 }
                 Err(mut error) => {
                     if let Some(primary) = &mut error.primary {
@@ -356,7 +367,7 @@ impl<'a> Lowerer<'a> {
 
     /// Binds a parameter of the kernel to the buffer or parameter of its name.
     fn bind_kernel_parameter(&mut self, parameter: Node<'a>) -> Lowered<Option<String>> {
-        let (declared, specifiers) = self.parameter_type(parameter)?;
+        let (declared, _) = self.parameter_type(parameter)?;
         let Some(name) = declared.name else {
             return Err(self.type_error(
                 parameter,
@@ -378,7 +389,6 @@ impl<'a> Lowerer<'a> {
         } else {
             self.bind(text, Binding::Value(value));
         }
-        let _ = specifiers;
         Ok(Some(text.to_owned()))
     }
 
@@ -500,7 +510,10 @@ impl<'a> Lowerer<'a> {
             Diagnostic::new(
                 Kind::Type,
                 span,
-                format!("wrong type: `{text}` is a `{ours}*` here, its buffer has `{theirs}`s"),
+                format!(
+                    "wrong type: `{text}` is {} here, its buffer has `{theirs}`s",
+                    article(&(ours + "*"))
+                ),
                 "give the buffer the kernel's type, or the kernel the buffer's",
             )
             .also(definition, "the buffer"),
@@ -517,7 +530,10 @@ impl<'a> Lowerer<'a> {
         let ty = self.structs.name_of(&declared.ty);
         self.type_error(
             name,
-            format!("wrong type: the kernel's `{text}` is a `{ty}`, the scenario's is {what}"),
+            format!(
+                "wrong type: the kernel's `{text}` is {}, the scenario's is {what}",
+                article(&ty)
+            ),
             if matches!(declared.ty, Type::Pointer(_)) {
                 "add a buffer of this name to [buffers]"
             } else {

@@ -1,10 +1,11 @@
 //! Expressions.
 
-use super::context::{Failed, Lowered, Lowerer};
+use super::context::{Binding, Failed, Lowered, Lowerer, article};
 use super::convert::{Operator, promoted};
 use super::decl::Declared;
 use super::fold::{self, ArithmeticError};
 use super::literal::{self, LiteralError};
+use super::usage::Usage;
 use super::value::{Leaf, Place, Pointer, Qualifiers, Target, Value};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{BinaryOp, Block, Expr, ExprKind, OpaqueReason, Scalar, StmtKind, ValueType};
@@ -143,11 +144,14 @@ impl<'a> Lowerer<'a> {
                 "memory allocation in kernels",
                 "use a buffer of the scenario",
             )),
-            "this" => Err(self.not_modelled(
-                node,
-                "member functions of structs",
-                "pass the object to an ordinary __device__ function",
-            )),
+            "this" => match self.local_binding("this") {
+                Some(Binding::Value(value)) => Ok(value.clone()),
+                _ => Err(self.type_error(
+                    node,
+                    "`this` stands for nothing here",
+                    "use it in member functions, on objects with a place",
+                )),
+            },
             "gnu_asm_expression" => Err(self.not_modelled(
                 node,
                 "inline assembly",
@@ -270,11 +274,33 @@ impl<'a> Lowerer<'a> {
                 "use the arithmetic and comparison operators of C",
             ));
         };
+        if let Some(value) = self.own_operator(text, left, right, node)? {
+            return Ok(value);
+        }
         let mut first = self.expr(left)?;
         let mark = self.block.len();
         let second = self.expr(right)?;
         self.keep_value(mark, &mut first);
         self.binary(operator, first, second, node)
+    }
+
+    /// An operator that the file defines for structs or vectors; `None` if it
+    /// does not, or the operands are numbers and pointers.
+    fn own_operator(
+        &mut self,
+        text: &str,
+        left: Node<'a>,
+        right: Node<'a>,
+        node: Node<'a>,
+    ) -> Lowered<Option<Value>> {
+        let name = format!("operator{text}");
+        let Some(functions) = self.items.functions.get(name.as_str()) else { return Ok(None) };
+        let functions = functions.clone();
+        let own = |ty: &Type| matches!(ty, Type::Struct(_) | Type::Vector { .. });
+        if !own(&self.type_of(left)?) && !own(&self.type_of(right)?) {
+            return Ok(None);
+        }
+        self.call_function(&functions, node, None, &[left, right], node).map(Some)
     }
 
     /// `a && b`, `a || b`. A right side that touches memory or assigns becomes
@@ -418,10 +444,14 @@ impl<'a> Lowerer<'a> {
             (Type::Pointer(_), Type::Scalar(_)) => Ok(a.clone()),
             (Type::Scalar(_), Type::Pointer(_)) => Ok(b.clone()),
             _ => {
-                let (a, b) = (self.structs.name_of(a), self.structs.name_of(b));
+                let (left, right) = (self.structs.name_of(a), self.structs.name_of(b));
                 Err(self.type_error(
                     node,
-                    format!("wrong type: one side is a `{a}`, the other a `{b}`"),
+                    format!(
+                        "wrong type: one side is {}, the other {}",
+                        article(&left),
+                        article(&right)
+                    ),
                     "convert one of them",
                 ))
             }
@@ -500,7 +530,7 @@ impl<'a> Lowerer<'a> {
         };
         let text = self.operator(node);
         if text == "=" {
-            return self.simple_assignment(left, right, node);
+            return self.simple_assignment(left, right);
         }
         let spelling = match text {
             "and_eq" => "&",
@@ -511,6 +541,9 @@ impl<'a> Lowerer<'a> {
         let Some(operator) = Operator::from_text(spelling) else {
             return Err(self.syntax_error(node));
         };
+        if let Some(value) = self.own_operator(text, left, right, node)? {
+            return Ok(value);
+        }
         // C++17 evaluates the right side of an assignment first.
         let mut value = self.expr(right)?;
         let mark = self.block.len();
@@ -524,12 +557,7 @@ impl<'a> Lowerer<'a> {
         self.assigned_value(place, new, left)
     }
 
-    fn simple_assignment(
-        &mut self,
-        left: Node<'a>,
-        right: Node<'a>,
-        node: Node<'a>,
-    ) -> Lowered<Value> {
+    fn simple_assignment(&mut self, left: Node<'a>, right: Node<'a>) -> Lowered<Value> {
         if right.kind() == "initializer_list" {
             let place = self.place(left)?;
             let Some(ty) = self.place_type(&place) else {
@@ -538,6 +566,9 @@ impl<'a> Lowerer<'a> {
             let value = self.aggregate(right, &ty)?;
             self.store(&place, value.clone(), left)?;
             return self.assigned_value(place, value, left);
+        }
+        if super::decl::is_place(right) && matches!(self.type_of(right), Ok(Type::Struct(_))) {
+            return self.assign_struct(left, right);
         }
         let mut value = self.expr(right)?;
         let mark = self.block.len();
@@ -553,8 +584,49 @@ impl<'a> Lowerer<'a> {
         }
         let value = self.convert(value, &ty, right)?;
         self.store(&place, value.clone(), left)?;
-        let _ = node;
         self.assigned_value(place, value, left)
+    }
+
+    /// The assignment of a struct that has a place: a copy where both sides are
+    /// in memory.
+    fn assign_struct(&mut self, left: Node<'a>, right: Node<'a>) -> Lowered<Value> {
+        let mut from = self.place(right)?;
+        let mark = self.block.len();
+        let to = self.place(left)?;
+        self.keep_place(mark, &mut from);
+        let same = self.place_type(&to) == self.place_type(&from);
+        match (&from, &to) {
+            (Place::Memory(from), Place::Memory(to)) if same => {
+                self.check_writable(to, left)?;
+                self.copy_memory(from, to, right, left)?;
+                return Ok(Value::void());
+            }
+            (Place::Register(from), Place::Memory(to)) if same && from.moved => {
+                self.check_writable(to, left)?;
+                self.store_whole(to, left)?;
+                return Ok(Value::void());
+            }
+            _ => {}
+        }
+        let Some(ty) = self.place_type(&to) else {
+            return Err(self.too_few_indices(&to, left));
+        };
+        let value = match (from, &to) {
+            (Place::Memory(memory), Place::Register(register))
+                if same && left.kind() == "identifier" && !register.read_only =>
+            {
+                let used = self.usage(self.text(left), &ty);
+                let place = Place::Memory(memory);
+                match used {
+                    Usage::Fields(_) | Usage::Moved => self.used_place(place, &used, right)?,
+                    Usage::Whole => self.load(place, right)?,
+                }
+            }
+            (from, _) => self.load(from, right)?,
+        };
+        let value = self.convert(value, &ty, right)?;
+        self.store(&to, value.clone(), left)?;
+        self.assigned_value(to, value, left)
     }
 
     /// The value of an assignment: a variable's new value, or what was stored.
@@ -581,7 +653,7 @@ impl<'a> Lowerer<'a> {
             let name = self.structs.name_of(&ty);
             return Err(self.type_error(
                 node,
-                format!("wrong type: a `{name}` cannot be counted up or down"),
+                format!("wrong type: {} cannot be counted up or down", article(&name)),
                 "use an integer or a pointer",
             ));
         }
@@ -714,7 +786,6 @@ impl<'a> Lowerer<'a> {
 
     /// The type that a name stands for, where it does not stand for a value.
     pub(crate) fn type_by_name(&mut self, node: Node<'a>) -> Lowered<Option<Type>> {
-        use super::context::Binding;
         let node = match node.kind() {
             "qualified_identifier" => match node.child_by_field_name("name") {
                 Some(name) => name,
@@ -814,7 +885,7 @@ pub(crate) fn constant_error(expr: &Expr) -> Option<Diagnostic> {
             (format!("division by zero: {left} {} 0", op_text(op)), "make the divisor at least 1")
         }
         ArithmeticError::ShiftTooFar => (
-            format!("shift too far: a `{name}` has {} bits, not {right}", 8 * ty.bytes()),
+            format!("shift too far: {} has {} bits, not {right}", article(name), 8 * ty.bytes()),
             "shift by 0 up to the number of bits - 1, or use a wider type",
         ),
     };

@@ -3,12 +3,13 @@
 //! arrays stay in registers, labels.
 
 use super::context::{Lowerer, SiteNote};
+use super::dead;
 use super::labels::{self, Label};
 use super::parse::Unit;
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{
-    Access, Block, BufferId, Expr, ExprKind, LocalArrayId, LocalId, Program, Root, Scalar,
-    SharedId, SiteId, Stmt, StmtKind, ValueType,
+    Block, BufferId, Expr, ExprKind, LocalArrayId, LocalId, Program, Root, Scalar, SharedId,
+    SiteId, Stmt, StmtKind, ValueType,
 };
 use crate::source::Span;
 use simulator::{CacheOp, OpKind, Space};
@@ -23,13 +24,13 @@ impl Lowerer<'_> {
     pub(crate) fn finish(&mut self) {
         self.program.body = std::mem::take(&mut self.block);
         self.place_dynamic_shared();
-        drop_unread_results(&mut self.program);
         let roots = Roots::solve(&self.program);
         let mut errors = Vec::new();
         settle_sites(&mut self.program, &roots, &self.site_notes, &mut errors);
         if !self.program.local_arrays.is_empty() {
             Varying::check(&self.program, &mut errors);
         }
+        dead::remove(&mut self.program);
         for error in errors {
             self.fail(error);
         }
@@ -177,7 +178,7 @@ fn inner_blocks(stmt: &Stmt) -> Vec<&Block> {
 }
 
 /// The expressions of a statement itself.
-fn own_exprs(stmt: &Stmt) -> Vec<&Expr> {
+pub(crate) fn own_exprs(stmt: &Stmt) -> Vec<&Expr> {
     match &stmt.kind {
         StmtKind::Set { value, .. } => vec![value],
         StmtKind::SetElement { index, value, .. } => {
@@ -193,44 +194,6 @@ fn own_exprs(stmt: &Stmt) -> Vec<&Expr> {
         | StmtKind::Continue
         | StmtKind::Return
         | StmtKind::Barrier => Vec::new(),
-    }
-}
-
-/// Forgets where loaded integers would go that no expression reads.
-fn drop_unread_results(program: &mut Program) {
-    let mut read = HashSet::new();
-    each_stmt(&program.body, &mut |stmt| {
-        for expr in own_exprs(stmt) {
-            super::fold::visit(expr, &mut |part| {
-                if let ExprKind::Local(local) = part.kind {
-                    read.insert(local);
-                }
-            });
-        }
-    });
-    each_access_mut(&mut program.body, &mut |access| {
-        if !access.results.iter().any(|local| read.contains(local)) {
-            access.results.clear();
-        }
-    });
-}
-
-fn each_access_mut(block: &mut Block, f: &mut impl FnMut(&mut Access)) {
-    for stmt in block {
-        match &mut stmt.kind {
-            StmtKind::Access(access) => f(access),
-            StmtKind::If { then, otherwise, .. } => {
-                each_access_mut(then, f);
-                each_access_mut(otherwise, f);
-            }
-            StmtKind::Loop { header, body, step, .. } => {
-                each_access_mut(header, f);
-                each_access_mut(body, f);
-                each_access_mut(step, f);
-            }
-            StmtKind::Call { body } => each_access_mut(body, f),
-            _ => {}
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls of the file's own functions, inlined; templates.
 
-use super::context::{Binding, Breaks, Failed, Lowered, Lowerer, Returns};
+use super::context::{Binding, Breaks, Failed, Lowered, Lowerer, Returns, article};
 use super::decl::{Declared, Named, Specifiers, is_fixed, qualify};
 use super::items::{self, Function};
 use super::parse::Unit;
@@ -8,7 +8,7 @@ use super::value::{Place, Value};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::StmtKind;
 use crate::types::Type;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use tree_sitter::Node;
 
 /// Calls inside calls.
@@ -37,7 +37,6 @@ impl<'a> Lowerer<'a> {
         name: Node<'a>,
         template: Option<Node<'a>>,
         arguments: &[Node<'a>],
-        wanted: bool,
         node: Node<'a>,
     ) -> Lowered<Value> {
         let callable: Vec<_> = functions.iter().filter(|function| !function.global).collect();
@@ -49,7 +48,161 @@ impl<'a> Lowerer<'a> {
             ));
         }
         let function = self.overload(&callable, name, arguments, node)?;
-        if self.calls.contains(&function.node.start_byte()) {
+        let Some(body) = function.node.child_by_field_name("body") else { return Err(Failed) };
+        let parameters = parameters(function.declarator);
+        let evaluated = self.arguments(&parameters, arguments)?;
+        let explicit = self.template_arguments(template)?;
+        let bound = self.deduce(&function, &parameters, &evaluated, explicit, node)?;
+        let instance = format!("{}<{}", self.instance, self.instance_name("", &bound));
+        self.inlined(function.node, instance, node, |this| {
+            this.bind_template(node, function.template, bound)?;
+            this.bind_arguments(&parameters, arguments, evaluated, node)?;
+            let ty = this.return_type(&function)?;
+            this.function_body(function.name, function.declarator, body, ty, node)
+        })
+    }
+
+    /// A call of a member function of a struct of the file: its fields are
+    /// names in it.
+    pub(crate) fn call_member(
+        &mut self,
+        object: Place,
+        name: Node<'a>,
+        arguments: &[Node<'a>],
+        node: Node<'a>,
+    ) -> Lowered<Value> {
+        let text = self.text(name);
+        let ty = self.place_type(&object);
+        let Some(Type::Struct(id)) = ty else {
+            let ty = ty.map_or_else(|| "buffer".to_owned(), |ty| self.structs.name_of(&ty));
+            return Err(self.type_error(
+                name,
+                format!("wrong type: a `{ty}` has no member function `{text}`"),
+                "use its fields",
+            ));
+        };
+        let members = self.struct_bodies.get(&id).cloned();
+        let found = members.as_ref().and_then(|(body, _)| {
+            member_functions(*body).into_iter().find(|(_, declarator)| {
+                declarator
+                    .child_by_field_name("declarator")
+                    .is_some_and(|name| self.text(name) == text)
+                    && parameters(*declarator).len() == arguments.len()
+            })
+        });
+        let (Some((definition, declarator)), Some((_, names))) = (found, members) else {
+            let ty = self.structs.name_of(&Type::Struct(id));
+            return Err(self.not_modelled(
+                name,
+                format!("the member function `{text}` of `{ty}`"),
+                "define it in the struct, with this number of arguments",
+            ));
+        };
+        let Some(body) = definition.child_by_field_name("body") else { return Err(Failed) };
+        let parameters = parameters(declarator);
+        let mut object = object;
+        let mark = self.block.len();
+        let evaluated = self.arguments(&parameters, arguments)?;
+        self.keep_place(mark, &mut object);
+        let object = self.refer(object, Default::default())?;
+        let ty = self.structs.name_of(&Type::Struct(id));
+        let instance = format!("{}<{ty}", self.instance);
+        let function = Function {
+            name: text,
+            path: Vec::new(),
+            node: definition,
+            declarator,
+            template: None,
+            global: false,
+        };
+        self.inlined(definition, instance, node, |this| {
+            this.bind_object(object, names, name)?;
+            this.bind_arguments(&parameters, arguments, evaluated, node)?;
+            let ty = this.return_type(&function)?;
+            this.function_body(text, declarator, body, ty, node)
+        })
+    }
+
+    /// Converts a struct of the file by its conversion operator to `to`; `None`
+    /// if it has none.
+    pub(crate) fn conversion(
+        &mut self,
+        value: &Value,
+        to: &Type,
+        node: Node<'a>,
+    ) -> Lowered<Option<Value>> {
+        let Type::Struct(id) = value.ty else { return Ok(None) };
+        let Some((body, names)) = self.struct_bodies.get(&id).cloned() else { return Ok(None) };
+        let mut cursor = body.walk();
+        let operators: Vec<_> = body
+            .named_children(&mut cursor)
+            .filter(|member| member.kind() == "function_definition")
+            .filter_map(|member| {
+                let cast = member.child_by_field_name("declarator")?;
+                (cast.kind() == "operator_cast").then_some((member, cast))
+            })
+            .collect();
+        let ty = self.structs.name_of(&value.ty);
+        for (definition, cast) in operators {
+            let Some(body) = definition.child_by_field_name("body") else { continue };
+            let instance = format!("{}<{ty}", self.instance);
+            let object = Place::Value(value.clone());
+            let names = names.clone();
+            let converted = self.inlined(definition, instance, node, |this| {
+                this.scopes.last_mut().ok_or(Failed)?.extend(names.clone());
+                let Named::Type(mut target) = this.specifiers(cast)?.ty else { return Ok(None) };
+                let mut declarator = cast.child_by_field_name("declarator");
+                while let Some(inner) = declarator {
+                    if inner.kind() == "abstract_pointer_declarator" {
+                        target = Type::Pointer(Box::new(target));
+                    }
+                    declarator = inner.child_by_field_name("declarator");
+                }
+                if target != *to {
+                    return Ok(None);
+                }
+                this.bind_object(object, names, node)?;
+                this.function_body("operator", cast, body, Some(target), node).map(Some)
+            })?;
+            if converted.is_some() {
+                return Ok(converted);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Binds `this` and the fields of an object in the current scope.
+    fn bind_object(
+        &mut self,
+        object: Place,
+        names: HashMap<String, Binding>,
+        node: Node<'a>,
+    ) -> Lowered<()> {
+        let Some(Type::Struct(id)) = self.place_type(&object) else { return Err(Failed) };
+        self.scopes.last_mut().ok_or(Failed)?.extend(names);
+        let fields: Vec<String> =
+            self.structs.get(id).fields.iter().map(|field| field.name.clone()).collect();
+        for field in fields {
+            let place = self.field_of(object.clone(), &field, node, node)?;
+            self.bind(&field, Binding::Place(place));
+        }
+        if !matches!(object, Place::Value(_)) {
+            let this = self.address_of(object, node)?;
+            self.bind("this", Binding::Value(this));
+        }
+        Ok(())
+    }
+
+    /// Runs `inner` with the state of a function that is inlined: its own
+    /// names, returns and loops.
+    fn inlined<T>(
+        &mut self,
+        definition: Node<'a>,
+        instance: String,
+        node: Node<'a>,
+        inner: impl FnOnce(&mut Self) -> Lowered<T>,
+    ) -> Lowered<T> {
+        if self.calls.contains(&definition.start_byte()) {
             return Err(self.not_modelled(node, "recursion", "write it as a loop"));
         }
         if self.calls.len() >= MAX_CALLS {
@@ -61,36 +214,34 @@ impl<'a> Lowerer<'a> {
                 "call fewer functions from functions",
             )));
         }
-        let Some(body) = function.node.child_by_field_name("body") else { return Err(Failed) };
-        if function.node.has_error() {
-            return Err(self.syntax_errors(function.node));
+        if definition.has_error() {
+            return Err(self.syntax_errors(definition));
         }
-        let parameters = parameters(function.declarator);
-        let evaluated = self.arguments(&parameters, arguments)?;
-        let explicit = self.template_arguments(template)?;
-        let bound = self.deduce(&function, &parameters, &evaluated, explicit, node)?;
-        let instance = format!("{}<{}", self.instance, self.instance_name("", &bound));
-
-        // From here on the names are those of the function.
+        let body = definition.child_by_field_name("body");
+        let assigned = match body {
+            Some(body) => assigned_names(self.unit, body),
+            None => HashSet::new(),
+        };
         let caller = Caller {
             scopes: self.scopes.split_off(1),
             returns: std::mem::replace(&mut self.returns, Returns::Kernel),
             breaks: std::mem::replace(&mut self.breaks, Breaks::Nothing),
-            assigned: std::mem::replace(&mut self.assigned, assigned_names(self.unit, body)),
+            body: std::mem::replace(&mut self.body, body),
+            assigned: std::mem::replace(&mut self.assigned, assigned),
             instance: std::mem::replace(&mut self.instance, instance),
         };
-        self.calls.push(function.node.start_byte());
-        self.lowered.push(self.unit.range(function.node));
-        self.scopes.push(Default::default());
-        let result = self.inlined(&function, body, &parameters, arguments, evaluated, bound, node);
+        self.calls.push(definition.start_byte());
+        self.lowered.push(self.unit.range(definition));
+        self.scopes.push(HashMap::new());
+        let result = self.nested(node, inner);
         self.calls.pop();
         self.scopes.truncate(1);
         self.scopes.extend(caller.scopes);
         self.returns = caller.returns;
         self.breaks = caller.breaks;
+        self.body = caller.body;
         self.assigned = caller.assigned;
         self.instance = caller.instance;
-        let _ = wanted;
         result
     }
 
@@ -187,24 +338,30 @@ impl<'a> Lowerer<'a> {
         Ok(evaluated)
     }
 
-    /// Lowers a function's body in the scope that is current.
-    #[allow(clippy::too_many_arguments)] // the parts of one call
-    fn inlined(
+    fn bind_arguments(
         &mut self,
-        function: &Function<'a>,
-        body: Node<'a>,
         parameters: &[Node<'a>],
         nodes: &[Node<'a>],
         evaluated: Vec<Argument>,
-        bound: Vec<TemplateArgument>,
         node: Node<'a>,
-    ) -> Lowered<Value> {
-        self.bind_template(node, function.template, bound)?;
+    ) -> Lowered<()> {
         for (index, (parameter, argument)) in parameters.iter().zip(evaluated).enumerate() {
             let place = nodes.get(index).copied().unwrap_or(node);
             self.bind_parameter(*parameter, argument, place)?;
         }
-        let ty = self.return_type(function)?;
+        Ok(())
+    }
+
+    /// Lowers a function's body in the scope that is current; `ty` is what it
+    /// returns, `None` for `auto`.
+    fn function_body(
+        &mut self,
+        name: &str,
+        declarator: Node<'a>,
+        body: Node<'a>,
+        ty: Option<Type>,
+        node: Node<'a>,
+    ) -> Lowered<Value> {
         let returns = return_statements(body);
         let last = body
             .named_child_count()
@@ -217,16 +374,15 @@ impl<'a> Lowerer<'a> {
             _ => false,
         };
         if tail {
-            let ty = ty.unwrap_or(Type::Void);
-            let auto = ty == Type::Void && self.returns_auto(function);
-            self.returns = Returns::Tail(if auto { None } else { Some(ty.clone()) }, None);
+            self.returns = Returns::Tail(ty.clone(), None);
             self.block_statement(body);
-            return match std::mem::replace(&mut self.returns, Returns::Kernel) {
-                Returns::Tail(_, Some(value)) => Ok(value),
-                _ if ty == Type::Void => Ok(Value::void()),
+            return match (std::mem::replace(&mut self.returns, Returns::Kernel), ty) {
+                (Returns::Tail(_, Some(value)), _) => Ok(value),
+                (_, Some(Type::Void) | None) if returns.is_empty() => Ok(Value::void()),
+                (_, Some(Type::Void)) => Ok(Value::void()),
                 _ if returns.is_empty() => Err(self.type_error(
-                    body,
-                    format!("`{}` returns no value", function.name),
+                    declarator,
+                    format!("`{name}` returns no value"),
                     "add a return statement",
                 )),
                 // The error in the return statement is recorded.
@@ -235,7 +391,7 @@ impl<'a> Lowerer<'a> {
         }
         let Some(ty) = ty else {
             return Err(self.not_modelled(
-                function.declarator,
+                declarator,
                 "`auto` functions with several return statements",
                 "write the type that it returns",
             ));
@@ -243,8 +399,7 @@ impl<'a> Lowerer<'a> {
         let place = if ty == Type::Void {
             None
         } else {
-            let name = function.name.to_owned();
-            Some(Place::Register(self.new_register(node, &name, &ty, Default::default())?))
+            Some(Place::Register(self.new_register(node, name, &ty, Default::default())?))
         };
         self.returns = Returns::Call(place.clone());
         let (block, ()) = self.in_block(|this| this.block_statement(body));
@@ -275,12 +430,6 @@ impl<'a> Lowerer<'a> {
             declarator = items::inner_declarator(node);
         }
         Ok(Some(ty))
-    }
-
-    fn returns_auto(&mut self, function: &Function<'a>) -> bool {
-        function.node.child_by_field_name("type").is_some_and(|ty| {
-            self.text(ty).starts_with("auto") || self.text(ty).starts_with("decltype")
-        })
     }
 
     /// Type and specifiers of a parameter.
@@ -383,7 +532,7 @@ impl<'a> Lowerer<'a> {
             let (ours, theirs) = (self.structs.name_of(&declared.ty), self.structs.name_of(found));
             return Err(self.type_error(
                 node,
-                format!("a reference to `{ours}` cannot refer to a `{theirs}`"),
+                format!("a reference to `{ours}` cannot refer to {}", article(&theirs)),
                 format!("declare it as `{theirs}&`"),
             ));
         }
@@ -577,12 +726,17 @@ impl<'a> Lowerer<'a> {
         while let Some(node) = rest.pop() {
             if node.is_missing() {
                 let span = self.span(node);
-                let what = node.kind();
+                let what = match node.kind() {
+                    "identifier" => "an expression".to_owned(),
+                    // A rule of the grammar says nothing to the author.
+                    _ if node.is_named() => "something".to_owned(),
+                    token => format!("`{token}`"),
+                };
                 self.fail(Diagnostic::new(
                     Kind::Syntax,
                     span,
-                    format!("syntax error: `{what}` is missing"),
-                    format!("add `{what}` here"),
+                    format!("syntax error: {what} is missing here"),
+                    "the kernel must be CUDA C++ that nvcc accepts",
                 ));
                 found = true;
             } else if node.is_error() {
@@ -602,12 +756,25 @@ impl<'a> Lowerer<'a> {
 }
 
 /// What a caller keeps while a function is inlined.
-struct Caller {
-    scopes: Vec<std::collections::HashMap<String, Binding>>,
+struct Caller<'a> {
+    scopes: Vec<HashMap<String, Binding>>,
+    body: Option<Node<'a>>,
     returns: Returns,
     breaks: Breaks,
     assigned: HashSet<String>,
     instance: String,
+}
+
+/// The functions in a struct's body, with their declarators.
+fn member_functions(body: Node<'_>) -> Vec<(Node<'_>, Node<'_>)> {
+    let mut cursor = body.walk();
+    body.named_children(&mut cursor)
+        .filter(|member| member.kind() == "function_definition")
+        .filter_map(|member| {
+            let declarator = member.child_by_field_name("declarator")?;
+            Some((member, items::function_declarator(declarator)?))
+        })
+        .collect()
 }
 
 /// The parameters of a function.

@@ -143,11 +143,10 @@ impl<'a> Items<'a> {
             return;
         }
         let Some(name) = declarator.child_by_field_name("declarator") else { return };
-        let name = match name.kind() {
-            "identifier" => name,
-            // A member defined outside its class, or a specialisation.
-            _ => return,
-        };
+        // Others are members defined outside their class, or specialisations.
+        if !matches!(name.kind(), "identifier" | "operator_name") {
+            return;
+        }
         let head = &unit.text[node.start_byte()..declarator.start_byte()];
         let global =
             head.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == "__global__");

@@ -4,6 +4,7 @@ mod access;
 mod builtins;
 mod context;
 mod convert;
+mod dead;
 mod decl;
 mod entry;
 mod expr;
@@ -19,6 +20,7 @@ mod place;
 mod stmt;
 pub(crate) mod suggest;
 mod tokens;
+mod usage;
 mod value;
 
 use self::context::{Binding, Lowered, Lowerer};
@@ -28,7 +30,7 @@ use self::value::Value;
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{Expr, Program, Scalar, ValueType};
 use crate::run::{Buffer, KernelText, Launch, ParamValue};
-use crate::source::{SourceId, Sources, Span};
+use crate::source::{SourceId, Span};
 use crate::types::{self, StructTable, Type};
 use std::sync::Arc;
 use tree_sitter::Node;
@@ -125,9 +127,7 @@ impl Parsed {
         &self,
         entry: &Entry,
         env: &Environment<'_>,
-        sources: &Sources,
     ) -> Result<(Program, KernelText), Vec<Diagnostic>> {
-        let _ = sources;
         entry::kernel(&self.unit_for(env.params), self.shape, entry, env)
     }
 

@@ -1,15 +1,16 @@
 //! From source text to a syntax tree, with the way back from each node to the
 //! bytes that the user wrote.
 //!
-//! What the grammar parses is the text after the preprocessor, changed in three
+//! What the grammar parses is the text after the preprocessor, changed in four
 //! ways that keep its meaning:
 //!
 //! - The bodies of host functions are emptied: they may contain anything, and a
 //!   kernel needs none of them.
 //! - `(T)` before an operand, with `T` the name of a type, becomes `(struct
 //!   T)`: without knowledge of types `(T)-x` is a subtraction.
-//! - `a > (b)` becomes `a > +(b)` where `>` closes no template argument list:
-//!   otherwise `i < n && j > (k)` would be a call of a template.
+//! - `a < b` becomes `(a) < b` where a `>` follows and `a` is no template:
+//!   otherwise `i < n && j > (k)` would be a call of one.
+//! - `(i += 2, j)` becomes `((i += 2), j)`, which is no fold expression.
 
 use super::macros::{self, MacroError, Preprocessed};
 use super::tokens::{self, Lead, Token, TokenKind};
@@ -276,22 +277,148 @@ fn brace_opens(head: &[Token]) -> Opens {
 fn disambiguate(tokens: &mut Vec<Token>) {
     let types = type_names(tokens);
     let templates = template_names(tokens);
+    // Texts to insert before the token of an index.
     let mut insertions: Vec<(usize, &'static str)> = Vec::new();
     for at in 0..tokens.len() {
-        if tokens[at].is("(") {
-            if is_cast(tokens, at, &types) {
-                insertions.push((at + 1, "struct"));
-            }
-            if at > 0 && tokens[at - 1].is(">") && !closes_template(tokens, at - 1, &templates) {
-                insertions.push((at, "+"));
-            }
+        if tokens[at].is("(") && is_cast(tokens, at, &types) {
+            insertions.push((at + 1, "struct"));
+        } else if tokens[at].is("<") && is_misread_comparison(tokens, at, &templates) {
+            insertions.push((operand_start(tokens, at), "("));
+            insertions.push((at, ")"));
+        } else if tokens[at].is("(") {
+            wrap_assignments(tokens, at, &mut insertions);
         }
     }
-    for (at, text) in insertions.into_iter().rev() {
-        let place = tokens[at].place.start..tokens[at].place.start;
-        let kind = if text == "+" { TokenKind::Punct } else { TokenKind::Ident };
-        let token = Token { kind, text: text.into(), lead: Lead::Space, place, verbatim: false };
-        tokens.insert(at, token);
+    if insertions.is_empty() {
+        return;
+    }
+    // A parenthesis closes before another opens at the same place.
+    insertions.sort_by_key(|&(at, text)| (at, text != ")"));
+    let mut insertions = insertions.into_iter().peekable();
+    let old = std::mem::take(tokens);
+    for (at, token) in old.into_iter().enumerate() {
+        while let Some((_, text)) = insertions.next_if(|&(place, _)| place == at) {
+            let place = token.place.start..token.place.start;
+            let kind = if text == "struct" { TokenKind::Ident } else { TokenKind::Punct };
+            let lead = token.lead.max(Lead::Space);
+            tokens.push(Token { kind, text: text.into(), lead, place, verbatim: false });
+        }
+        tokens.push(token);
+    }
+}
+
+/// Puts parentheses around the assignments of a comma expression in
+/// parentheses: `(i += 2, j)`, which the grammar reads as a fold expression.
+fn wrap_assignments(tokens: &[Token], open: usize, insertions: &mut Vec<(usize, &'static str)>) {
+    const ASSIGNMENTS: [&str; 11] =
+        ["=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="];
+    let callee = open.checked_sub(1).map(|before| &tokens[before]).is_some_and(|before| {
+        (before.is_ident() && !is_operand_keyword(&before.text))
+            || [")", "]", ">"].iter().any(|text| before.is(text))
+    });
+    if callee {
+        return;
+    }
+    let (mut depth, mut start, mut assigns) = (0_usize, open + 1, false);
+    let mut parts = Vec::new();
+    for (at, token) in tokens.iter().enumerate().skip(open + 1) {
+        match &*token.text {
+            "(" | "[" | "{" => depth += 1,
+            ")" if depth == 0 => {
+                parts.push((start, at, assigns));
+                break;
+            }
+            ";" if depth == 0 => return,
+            ")" | "]" | "}" => depth = depth.saturating_sub(1),
+            "," if depth == 0 => {
+                parts.push((start, at, assigns));
+                (start, assigns) = (at + 1, false);
+            }
+            text => assigns |= depth == 0 && ASSIGNMENTS.contains(&text),
+        }
+    }
+    if parts.len() > 1 {
+        for (start, end, _) in parts.into_iter().filter(|part| part.2) {
+            insertions.push((start, "("));
+            insertions.push((end, ")"));
+        }
+    }
+}
+
+/// Whether the `<` at `at` compares, but the grammar could take it for the start
+/// of template arguments, because a `>` follows.
+fn is_misread_comparison(tokens: &[Token], at: usize, templates: &BTreeSet<Box<str>>) -> bool {
+    let Some(name) = at.checked_sub(1).map(|before| &tokens[before]) else { return false };
+    if !name.is_ident() || name.text.ends_with("_cast") || templates.contains(&name.text) {
+        return false;
+    }
+    let before = at.checked_sub(2).map(|before| &tokens[before]);
+    // The name of a header's template: qualified, or with a type as argument.
+    let typed = tokens
+        .get(at + 1)
+        .is_some_and(|token| token.is_ident() && types::type_of_word(&token.text).is_some());
+    if typed
+        || ["template", "operator"].iter().any(|word| name.is(word))
+        || before.is_some_and(|token| token.is("::"))
+    {
+        return false;
+    }
+    let mut depth = 0_usize;
+    let mut close = None;
+    for (index, token) in tokens.iter().enumerate().skip(at + 1) {
+        match &*token.text {
+            "(" | "[" => depth += 1,
+            ")" | "]" if depth == 0 => break,
+            ")" | "]" => depth -= 1,
+            ";" | "{" | "}" => break,
+            ">" | ">>" if depth == 0 => {
+                close = Some(index);
+                break;
+            }
+            _ => {}
+        }
+    }
+    let Some(close) = close else { return false };
+    // `Name<16> variable` at the start of a statement declares.
+    let starts = before.is_none_or(|token| [";", "{", "}", ")"].iter().any(|t| token.is(t)));
+    !(starts && tokens.get(close + 1).is_some_and(Token::is_ident))
+}
+
+/// The index of the first token of the operand that ends before `end`: a name
+/// with what it is a member, element or result of.
+fn operand_start(tokens: &[Token], end: usize) -> usize {
+    let mut start = end - 1;
+    loop {
+        while tokens[start].is(")") || tokens[start].is("]") {
+            let mut depth = 0_usize;
+            let mut at = start;
+            loop {
+                let token = &tokens[at];
+                if token.is(")") || token.is("]") {
+                    depth += 1;
+                } else if token.is("(") || token.is("[") {
+                    depth -= 1;
+                }
+                if depth == 0 || at == 0 {
+                    break;
+                }
+                at -= 1;
+            }
+            let callee = at.checked_sub(1).filter(|&before| {
+                tokens[before].is_ident() || tokens[before].is(")") || tokens[before].is("]")
+            });
+            match callee {
+                Some(before) => start = before,
+                None => return at,
+            }
+        }
+        let member = start
+            .checked_sub(1)
+            .filter(|&before| [".", "->"].iter().any(|text| tokens[before].is(text)) && before > 0);
+        match member {
+            Some(dot) => start = dot - 1,
+            None => return start,
+        }
     }
 }
 
@@ -345,44 +472,6 @@ fn is_keyword(word: &str) -> bool {
             | "float"
             | "double"
     )
-}
-
-/// Whether the `>` at `close` ends template arguments, as far as tokens tell.
-fn closes_template(tokens: &[Token], close: usize, templates: &BTreeSet<Box<str>>) -> bool {
-    let mut depth = 0_usize;
-    let mut at = close;
-    while at > 0 {
-        at -= 1;
-        let token = &tokens[at];
-        if token.is(")") || token.is("]") {
-            depth += 1;
-        } else if token.is("(") || token.is("[") {
-            if depth == 0 {
-                return false;
-            }
-            depth -= 1;
-        } else if depth > 0 {
-            continue;
-        } else if [";", "{", "}", "&&", "||", "?"].iter().any(|text| token.is(text)) {
-            return false;
-        } else if token.is("<") && at > 0 {
-            let name = &tokens[at - 1];
-            if !name.is_ident() {
-                return false;
-            }
-            if name.text.ends_with("_cast") || templates.contains(&name.text) {
-                return true;
-            }
-            // A name qualified by a namespace, or an argument that can only be a
-            // type: a template of a header.
-            let qualified = at > 1 && tokens[at - 2].is("::");
-            let typed = tokens.get(at + 1).is_some_and(|token| {
-                token.is_ident() && types::type_of_word(&token.text).is_some()
-            });
-            return qualified || typed;
-        }
-    }
-    false
 }
 
 /// Names that the text declares as types.

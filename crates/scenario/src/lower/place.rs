@@ -1,6 +1,6 @@
 //! Places: names, indexing, fields, pointers; reading and writing them.
 
-use super::context::{Binding, Failed, Lowered, Lowerer};
+use super::context::{Binding, Failed, Lowered, Lowerer, article};
 use super::decl::innermost;
 use super::fold;
 use super::value::{
@@ -23,6 +23,9 @@ impl<'a> Lowerer<'a> {
         match node.kind() {
             "identifier" | "type_identifier" | "namespace_identifier" => {
                 self.named_place(node, self.text(node))
+            }
+            "qualified_identifier" if super::builtins::outside(self.text(node)).is_some() => {
+                Err(self.outside(node))
             }
             "qualified_identifier" => match node.child_by_field_name("name") {
                 Some(name) if matches!(name.kind(), "identifier" | "qualified_identifier") => {
@@ -313,7 +316,7 @@ impl<'a> Lowerer<'a> {
         let name = self.structs.name_of(ty);
         self.type_error(
             node,
-            format!("wrong type: a `{name}` has no elements to index"),
+            format!("wrong type: {} has no elements to index", article(&name)),
             "remove an index",
         )
     }
@@ -492,7 +495,7 @@ impl<'a> Lowerer<'a> {
             let name = self.structs.name_of(&pointer.ty);
             return Err(self.type_error(
                 node,
-                format!("wrong type: a `{name}` is not a pointer"),
+                format!("wrong type: {} is not a pointer", article(&name)),
                 "remove the `*` or `->`",
             ));
         };
@@ -645,7 +648,7 @@ impl<'a> Lowerer<'a> {
                     Ok(Value::pointer(memory.address, *element, memory.qualifiers))
                 }
                 Type::Pointer(_) => Err(self.pointer_in_memory(node)),
-                _ => self.load_memory(memory, cache, node),
+                _ => self.load_memory(memory, cache, None, node),
             },
             Place::Rows(rows) => {
                 if rows.axis > 0 {

@@ -129,6 +129,11 @@ impl<'a> Lowerer<'a> {
                 Err(self.not_modelled(node, "exceptions", "remove them"))
             }
             "ERROR" => Err(self.syntax_error(node)),
+            "function_definition" | "template_declaration" => Err(self.not_modelled(
+                node,
+                "a function inside a kernel's body",
+                "write the kernel as a whole __global__ function, with this one before it",
+            )),
             kind => Err(self.not_modelled(
                 node,
                 format!("this statement ({})", kind.replace('_', " ")),
@@ -290,8 +295,11 @@ impl<'a> Lowerer<'a> {
             }
         });
         let condition = condition?;
-        if !then.is_empty() || !otherwise.is_empty() {
+        if !then.is_empty() {
             self.emit(StmtKind::If { condition, then, otherwise }, span);
+        } else if !otherwise.is_empty() {
+            let condition = fold::not(condition, span);
+            self.emit(StmtKind::If { condition, then: otherwise, otherwise: then }, span);
         }
         Ok(())
     }
@@ -419,7 +427,7 @@ impl<'a> Lowerer<'a> {
         };
         let cases = self.cases(body, fold::scalar_of(&value))?;
         if cases.iter().all(|case| case.leaves) && !cases.iter().any(|case| case.inner_break) {
-            return self.switch_as_ifs(value, cases, node);
+            return self.switch_as_ifs(value, cases);
         }
         // Cases that fall through: a loop of one iteration, which `break`
         // leaves; once a case was met, the following ones run, too.
@@ -480,8 +488,7 @@ impl<'a> Lowerer<'a> {
         })
     }
 
-    fn switch_as_ifs(&mut self, value: Expr, cases: Vec<Case<'a>>, node: Node<'a>) -> Lowered<()> {
-        let span = self.span(node);
+    fn switch_as_ifs(&mut self, value: Expr, cases: Vec<Case<'a>>) -> Lowered<()> {
         let mut default = None;
         let mut branches = Vec::new();
         for case in cases {
@@ -517,7 +524,6 @@ impl<'a> Lowerer<'a> {
             let kind = StmtKind::If { condition, then, otherwise };
             rest = vec![crate::program::Stmt { kind, span: here }];
         }
-        let _ = span;
         self.block.extend(rest);
         Ok(())
     }

@@ -124,6 +124,8 @@ pub(crate) struct Register {
     pub(crate) ty: Type,
     pub(crate) slots: Vec<Slot>,
     pub(crate) read_only: bool,
+    /// Whether it is a struct that is only copied, never looked into.
+    pub(crate) moved: bool,
 }
 
 /// Where one scalar of a variable is held.
