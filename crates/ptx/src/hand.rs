@@ -133,6 +133,7 @@ pub(crate) fn run(program: Program, buffers: Vec<Buffer>, code: &str) -> Run {
             code: code.into(),
             entry: None,
             parameters: Vec::new(),
+            arguments: Vec::new(),
         },
     }
 }

@@ -1,6 +1,6 @@
 //! One run of a scenario: variant and sweep point settled, program typed.
 
-use crate::program::{Expr, Program, Scalar};
+use crate::program::{BufferId, Expr, Program, Scalar};
 use crate::source::{Sources, Span};
 use std::fmt;
 use std::sync::Arc;
@@ -209,9 +209,26 @@ pub struct KernelText {
     /// The entry function in `code`, where it is a file or contains whole
     /// functions; `None` where `code` is a body.
     pub entry: Option<String>,
-    /// The entry's parameters in order, each bound to a buffer or parameter of
-    /// that name.
+    /// The names of the entry's parameters, in order.
     pub parameters: Vec<String>,
+    /// What each of them is bound to.
+    pub arguments: Vec<Argument>,
+}
+
+/// What a parameter of the kernel is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// A pointer to the first element of the buffer of its name.
+    Buffer(BufferId),
+    /// The value of the scenario's parameter of its name.
+    Param(ParamValue),
+    /// A number of bytes: the pitch of the scenario's one pitched buffer.
+    Pitch(u64),
+    /// The buffer of its name as `cudaMalloc3D` describes it
+    /// (`cudaPitchedPtr`).
+    PitchedBuffer(BufferId),
+    /// Nothing: a floating-point number or vector, which decides no address.
+    Any,
 }
 
 impl Run {

@@ -29,9 +29,8 @@ fn lowered(path: &Path) -> String {
     text.lines().map(|line| format!("# {line}").trim_end().to_owned() + "\n").collect()
 }
 
-#[test]
-fn programs_are_as_recorded() {
-    let bless = std::env::var_os(BLESS).is_some_and(|value| value == "1");
+/// The scenarios of this folder.
+fn paths() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = fs::read_dir("tests/lowering")
         .unwrap_or_else(|error| panic!("{error}"))
         .map(|entry| entry.unwrap_or_else(|error| panic!("{error}")).path())
@@ -39,8 +38,14 @@ fn programs_are_as_recorded() {
         .collect();
     paths.sort();
     assert!(!paths.is_empty());
+    paths
+}
+
+#[test]
+fn programs_are_as_recorded() {
+    let bless = std::env::var_os(BLESS).is_some_and(|value| value == "1");
     let mut wrong = Vec::new();
-    for path in paths {
+    for path in paths() {
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{error}"));
         let (scenario, expected) = text.split_once(MARKER).unwrap_or((&text, ""));
         let found = lowered(&path);
@@ -54,4 +59,153 @@ fn programs_are_as_recorded() {
         }
     }
     assert!(wrong.is_empty(), "{}\nIf this is right: {COMMAND}", wrong.join("\n"));
+}
+
+/// The kernel's text in a scenario of this folder.
+fn kernel_of(path: &Path) -> (String, String, String) {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{error}"));
+    let (before, rest) = text.split_once("code = '''\n").unwrap_or_else(|| panic!("{path:?}"));
+    let (code, after) = rest.split_once("\n'''").unwrap_or_else(|| panic!("{path:?}"));
+    (format!("{before}code = '''\n"), code.to_owned(), format!("\n'''{after}"))
+}
+
+/// Loads and builds a scenario's text; what comes of it does not matter.
+fn try_to_lower(text: &str) {
+    let files = coalescope_scenario::Embedded(&[]);
+    let Ok(scenario) = Scenario::from_text("text.toml", text, &files) else { return };
+    let Ok(plans) = scenario.runs(&[], Options::default()) else { return };
+    if let Err(errors) = plans[0].build() {
+        assert!(!errors.to_string().is_empty());
+    }
+}
+
+/// No text makes lowering panic: the kernels here with words removed, doubled,
+/// exchanged and replaced.
+#[test]
+fn broken_kernels_are_refused() {
+    let mut state = 0x243f_6a88_85a3_08d3_u64;
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below.max(1)
+    };
+    let strange = [
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        "<",
+        ">",
+        ">>",
+        ";",
+        ",",
+        "*",
+        "&",
+        "=",
+        "+=",
+        "++",
+        "?",
+        ":",
+        "::",
+        "->",
+        ".",
+        "\"",
+        "'",
+        "#",
+        "\\",
+        "struct",
+        "template",
+        "operator",
+        "sizeof",
+        "auto",
+        "float4",
+        "int",
+        "threadIdx",
+        "0",
+        "1e9",
+        "0x",
+        "99999999999",
+        "// ",
+        "/*",
+        "*/",
+        "@label",
+        "__shared__",
+        "extern",
+        "return",
+        "if",
+        "else",
+        "for",
+        "while",
+        "switch",
+        "case",
+        "é",
+    ];
+    for path in paths() {
+        let (before, code, after) = kernel_of(&path);
+        let words: Vec<&str> = code.split_inclusive([' ', '(', ')', ';', ',', '[', ']']).collect();
+        for _ in 0..40 {
+            let mut words = words.clone();
+            for _ in 0..=random(3) {
+                let (at, other) = (random(words.len()), random(words.len()));
+                match random(4) {
+                    0 => drop(words.remove(at)),
+                    1 => words.insert(at, words[other]),
+                    2 => words.swap(at, other),
+                    _ => words[at] = strange[random(strange.len())],
+                }
+            }
+            try_to_lower(&format!("{before}{}{after}", words.concat()));
+        }
+    }
+}
+
+/// Deep nesting is refused or lowered, in the stack of a test's thread.
+#[test]
+fn deep_nesting_does_not_overflow_the_stack() {
+    let head = "[launch]\ngrid = [1]\nblock = [32]\n[buffers]\n\
+                x = { type = \"int\", shape = [64], init = \"0\" }\n[kernel]\ncode = '''\n";
+    for depth in [150, 199, 3000] {
+        let nested = |open: &str, inner: &str, close: &str| {
+            format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+        };
+        let expressions = [
+            nested("(", "1", ")"),
+            nested("-(", "1", ")"),
+            nested("!", "x[0]", ""),
+            nested("min(1, ", "x[0]", ")"),
+            nested("x[", "0", "]"),
+            nested("(int)", "x[0]", ""),
+            nested("x[0] ? 1 : ", "2", ""),
+            nested("x[0] + (", "1", ")"),
+            nested("x[0] + ", "1", ""),
+            nested("x[0] && (", "1", ")"),
+            nested("*&", "x[0]", ""),
+            nested("static_cast<int>(", "x[0]", ")"),
+            nested("(x[0] = ", "1", ")"),
+            nested("sizeof(", "1", ")"),
+        ];
+        for expression in &expressions {
+            try_to_lower(&format!("{head}int i = {expression};\nload(x[i]);\n'''\n"));
+        }
+        let statements = [
+            nested("{", "load(x[0]);", "}"),
+            nested("if (x[0]) ", "load(x[0]);", ""),
+            nested("if (x[0]) ; else ", "load(x[0]);", ""),
+            nested("for (;;) ", "break;", ""),
+            nested("while (x[0]) {", "", "}"),
+            nested("switch (x[0]) { case 0: ", "", "}"),
+        ];
+        for statement in &statements {
+            try_to_lower(&format!("{head}{statement}\n'''\n"));
+        }
+        let functions: String = (0..depth)
+            .map(|n| format!("__device__ int f{}(int a) {{ return f{n}(a) + 1; }}\n", n + 1))
+            .collect();
+        let kernel = format!(
+            "__device__ int f0(int a) {{ return a; }}\n{functions}__global__ void k(int* x) {{ \
+             x[f{depth}(0)] = 1; }}"
+        );
+        try_to_lower(&format!("{head}{kernel}\n'''\n"));
+    }
 }

@@ -10,7 +10,7 @@ mod scan;
 use crate::text;
 use scan::Scan;
 use scenario::program::{Scalar, ValueType};
-use scenario::run::{Buffer, Contents, Memory, ParamValue};
+use scenario::run::{Argument, Buffer, Contents, Memory, ParamValue};
 use scenario::{MAX_STATIC_SHARED_BYTES, Run};
 use std::fmt::Write as _;
 
@@ -412,20 +412,16 @@ impl File<'_> {
                 })
                 .collect()
         } else {
-            run.kernel
-                .parameters
-                .iter()
-                .map(|name| {
-                    if let Some(buffer) = run.buffers.iter().find(|buffer| buffer.name == *name) {
-                        format!("coalescope::AnyPointer{{{}}}", host_name(buffer))
-                    } else if let Some((_, value)) =
-                        run.params.iter().find(|(param, _)| param == name)
-                    {
-                        format!("/* {name} = */ {}", literal(*value))
-                    } else {
-                        // Lowering has refused parameters bound to nothing.
-                        format!("/* {name} = */ {{}}")
+            let bound = run.kernel.parameters.iter().zip(&run.kernel.arguments);
+            bound
+                .map(|(name, argument)| match argument {
+                    Argument::Buffer(id) => {
+                        format!("coalescope::AnyPointer{{{}}}", host_name(&run.buffers[id.0]))
                     }
+                    Argument::Param(value) => format!("/* {name} = */ {}", literal(*value)),
+                    Argument::Pitch(bytes) => format!("/* {name} = */ {bytes}"),
+                    Argument::PitchedBuffer(id) => pitched_pointer(&run.buffers[id.0]),
+                    Argument::Any => format!("/* {name} = */ {{}}"),
                 })
                 .collect()
         };
@@ -450,6 +446,18 @@ impl File<'_> {
 /// called like a function.
 fn host_name(buffer: &Buffer) -> String {
     format!("{}_data", text::identifier(&buffer.name))
+}
+
+/// What `cudaMalloc3D` would say of a buffer.
+fn pitched_pointer(buffer: &Buffer) -> String {
+    let columns = buffer.shape.last().copied().unwrap_or(1);
+    let rows = buffer.shape.iter().rev().nth(1).copied().unwrap_or(1);
+    format!(
+        "make_cudaPitchedPtr({}, {}, {}, {rows})",
+        host_name(buffer),
+        row_bytes(buffer),
+        columns.saturating_mul(buffer.element_bytes),
+    )
 }
 
 fn elements(buffer: &Buffer) -> u64 {
@@ -500,15 +508,25 @@ fn comment(out: &mut String, line: &str) {
 mod tests {
     use super::*;
     use crate::hand;
+    use scenario::program::BufferId;
     use scenario::run::KernelText;
 
     fn with_code(code: &str, entry: Option<&str>, parameters: &[&str]) -> Run {
         let mut run = hand::copy();
+        let bound = |name: &str| match run.buffers.iter().position(|buffer| buffer.name == name) {
+            Some(index) => Argument::Buffer(BufferId(index)),
+            None => match run.params.iter().find(|(param, _)| param == name) {
+                Some((_, value)) => Argument::Param(*value),
+                None => Argument::Any,
+            },
+        };
+        let arguments = parameters.iter().map(|name| bound(name)).collect();
         run.kernel = KernelText {
             structs: String::new(),
             code: code.into(),
             entry: entry.map(str::to_owned),
             parameters: parameters.iter().map(|&name| name.to_owned()).collect(),
+            arguments,
         };
         run
     }
@@ -551,7 +569,9 @@ mod tests {
         let code = "#include <cstdio>\n#define n 7 // rows\n#define other 8\n__global__ void k(float \
                     *in, int m) { in[n] = m; }\nint main() { return 0; }\n";
         let mut run = with_code(code, Some("k"), &["out", "m"]);
-        run.params.push(("m".to_owned(), ParamValue { ty: Scalar::I64, value: -2 }));
+        let m = ParamValue { ty: Scalar::I64, value: -2 };
+        run.params.push(("m".to_owned(), m));
+        run.kernel.arguments[1] = Argument::Param(m);
         let text = emit(&run);
         assert!(text.contains(
             "#define main original_main\n#include <cstdio>\n#define n 1000\n#define other 8\n"

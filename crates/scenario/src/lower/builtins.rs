@@ -295,6 +295,16 @@ impl<'a> Lowerer<'a> {
                 .is_some_and(|function| self.text(function).ends_with("this_thread_block"))
     }
 
+    /// Whether an expression is a thread block, by name or by call.
+    pub(crate) fn names_thread_block(&self, node: Node<'a>) -> bool {
+        self.is_thread_block(node)
+            || (node.kind() == "identifier"
+                && matches!(
+                    self.local_binding(self.text(node)),
+                    Some(super::context::Binding::ThreadBlock)
+                ))
+    }
+
     /// A member function of `cg::thread_block`.
     pub(crate) fn thread_block_call(&mut self, member: &str, node: Node<'a>) -> Lowered<Value> {
         let span = self.span(node);
@@ -1029,11 +1039,7 @@ impl<'a> Lowerer<'a> {
         let name = self.text(name_node);
         if name == "sync"
             && let [block] = arguments.as_slice()
-            && (self.is_thread_block(*block)
-                || matches!(
-                    self.local_binding(self.text(*block)),
-                    Some(super::context::Binding::ThreadBlock)
-                ))
+            && self.names_thread_block(*block)
         {
             return self.thread_block_call("sync", node);
         }
@@ -1156,13 +1162,7 @@ impl<'a> Lowerer<'a> {
             return Err(self.syntax_error(node));
         };
         let member_name = self.text(member);
-        let is_block = self.is_thread_block(object)
-            || (object.kind() == "identifier"
-                && matches!(
-                    self.local_binding(self.text(object)),
-                    Some(super::context::Binding::ThreadBlock)
-                ));
-        if is_block {
+        if self.names_thread_block(object) {
             return self.thread_block_call(member_name, node);
         }
         let object = if self.operator(function) == "->" {

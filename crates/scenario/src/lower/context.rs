@@ -90,8 +90,9 @@ pub(crate) struct Lowerer<'a> {
     pub(crate) body: Option<Node<'a>>,
     /// Names that it assigns to.
     pub(crate) assigned: HashSet<String>,
-    /// Functions being inlined, by the start of their text.
-    pub(crate) calls: Vec<usize>,
+    /// Functions being inlined: the start of their text, and their template
+    /// arguments.
+    pub(crate) calls: Vec<(usize, String)>,
     /// Shared arrays by declaration and instance of its function.
     pub(crate) shared: BTreeMap<(usize, String), SharedId>,
     /// Shared arrays that are `extern`, with their alignment.
@@ -103,6 +104,9 @@ pub(crate) struct Lowerer<'a> {
     pub(crate) struct_bodies: HashMap<StructId, (Node<'a>, HashMap<String, Binding>)>,
     /// Items of the file whose value is being worked out.
     pub(crate) resolving: HashSet<String>,
+    /// Indices into arrays of floats inside variables, with the variable's
+    /// name: they must be the same for all threads.
+    pub(crate) indexed: Vec<(Expr, String)>,
     /// The bytes of the code that were lowered, and of branches never taken.
     pub(crate) lowered: Vec<Range<u32>>,
     pub(crate) dropped: Vec<Range<u32>>,
@@ -144,6 +148,7 @@ impl<'a> Lowerer<'a> {
             instance: String::new(),
             struct_bodies: HashMap::new(),
             resolving: HashSet::new(),
+            indexed: Vec::new(),
             lowered: Vec::new(),
             dropped: Vec::new(),
             errors: Vec::new(),

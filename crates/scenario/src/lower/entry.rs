@@ -9,7 +9,7 @@ use super::value::{Leaf, Pointer, Target, Value};
 use super::{Code, Entry, Environment, Origin, fold, suggest};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{BufferId, Expr, ExprKind, Program, Scalar, ValueType};
-use crate::run::{KernelText, ParamValue};
+use crate::run::{Argument, KernelText, ParamValue};
 use crate::source::Span;
 use crate::types::{self, Type};
 use std::ops::Range;
@@ -98,12 +98,31 @@ impl<'a> Lowerer<'a> {
             code: unit.code.text.clone(),
             entry: None,
             parameters: Vec::new(),
+            arguments: Vec::new(),
         })
     }
 
     /// A kernel that is a function of a file.
     fn file_kernel(&mut self, entry: &Entry) -> Lowered<KernelText> {
         let (function, explicit) = self.entry_function(entry)?;
+        self.scopes.push(Default::default());
+        let types = self.argument_types(&parameters(function.declarator));
+        let bound = self.deduce_from_types(
+            &function,
+            &parameters(function.declarator),
+            &types,
+            explicit,
+            function.declarator,
+        )?;
+        let instance = self.instance_name(function.name, &bound);
+        let twins = self.items.functions.get(function.name).cloned().unwrap_or_default();
+        let special = self.specialisation(&twins, &function, &bound)?;
+        let templated = function.template.is_some();
+        let (function, bound) = match special {
+            Some(special) => (special, Vec::new()),
+            None => (function, bound),
+        };
+
         let range = self.unit.range(function.node);
         self.macro_errors(range.clone())?;
         if function.node.has_error() {
@@ -113,20 +132,17 @@ impl<'a> Lowerer<'a> {
         self.lowered.push(range);
         self.body = Some(body);
         self.assigned = assigned_names(self.unit, body);
-        self.calls.push(function.node.start_byte());
-        let parameters = parameters(function.declarator);
-        self.scopes.push(Default::default());
-        let templated = function.template.is_some();
-        let types = self.argument_types(&parameters);
-        let bound =
-            self.deduce_from_types(&function, &parameters, &types, explicit, function.declarator)?;
-        let instance = self.instance_name(function.name, &bound);
+        self.instance = self.instance_name("", &bound);
+        self.calls.push((function.node.start_byte(), self.instance.clone()));
         self.bind_template(function.declarator, function.template, bound)?;
-        let mut names = Vec::new();
+        let (mut names, mut arguments) = (Vec::new(), Vec::new());
         let mut bound_all = true;
-        for parameter in parameters {
+        for parameter in parameters(function.declarator) {
             match self.bind_kernel_parameter(parameter) {
-                Ok(name) => names.extend(name),
+                Ok((name, argument)) => {
+                    names.push(name);
+                    arguments.push(argument);
+                }
                 // All unbound parameters are told at once.
                 Err(Failed) => {
                     bound_all = false;
@@ -152,31 +168,11 @@ impl<'a> Lowerer<'a> {
         path.push(&entry);
         Ok(KernelText {
             structs: self.struct_text(),
-            code: self.file_text(),
+            code: self.unit.code.text.clone(),
             entry: Some(path.join("::")),
             parameters: names,
+            arguments,
         })
-    }
-
-    /// The file's text with the values of parameters in place of those of the
-    /// `#define`s that they override.
-    fn file_text(&self) -> std::sync::Arc<str> {
-        let code = &self.unit.code.text;
-        if self.unit.overridden.is_empty() {
-            return code.clone();
-        }
-        let mut text = String::with_capacity(code.len());
-        let mut from = 0;
-        for (name, range) in &self.unit.overridden {
-            let Some((_, param)) = self.env.params.iter().find(|(param, _)| param == name) else {
-                continue;
-            };
-            text.push_str(&code[from..range.start as usize]);
-            text.push_str(&literal(param.ty, param.value));
-            from = range.end as usize;
-        }
-        text.push_str(&code[from..]);
-        text.into()
     }
 
     /// The scenario's structs as CUDA C, but for those that the file defines.
@@ -366,7 +362,7 @@ impl<'a> Lowerer<'a> {
     }
 
     /// Binds a parameter of the kernel to the buffer or parameter of its name.
-    fn bind_kernel_parameter(&mut self, parameter: Node<'a>) -> Lowered<Option<String>> {
+    fn bind_kernel_parameter(&mut self, parameter: Node<'a>) -> Lowered<(String, Argument)> {
         let (declared, _) = self.parameter_type(parameter)?;
         let Some(name) = declared.name else {
             return Err(self.type_error(
@@ -383,13 +379,13 @@ impl<'a> Lowerer<'a> {
                 "pass a pointer, or the value",
             ));
         }
-        let value = self.kernel_argument(&declared, name, text)?;
+        let (value, argument) = self.kernel_argument(&declared, name, text)?;
         if self.assigned.contains(text) {
             self.declare_variable(name, declared, Some(value), &Specifiers::default())?;
         } else {
             self.bind(text, Binding::Value(value));
         }
-        Ok(Some(text.to_owned()))
+        Ok((text.to_owned(), argument))
     }
 
     /// What a parameter of the kernel is bound to.
@@ -398,7 +394,7 @@ impl<'a> Lowerer<'a> {
         declared: &Declared<'a>,
         name: Node<'a>,
         text: &str,
-    ) -> Lowered<Value> {
+    ) -> Lowered<(Value, Argument)> {
         let span = self.span(name);
         let buffer = self.env.buffers.iter().position(|buffer| buffer.name == text);
         let param =
@@ -414,33 +410,40 @@ impl<'a> Lowerer<'a> {
                 self.check_element(index, pointee, name, text)?;
                 let kind = ExprKind::BufferBase(BufferId(index));
                 let address = Expr { kind, ty: ValueType::Pointer, span };
-                Ok(Value::pointer(address, (**pointee).clone(), declared.pointee))
+                let value = Value::pointer(address, (**pointee).clone(), declared.pointee);
+                Ok((value, Argument::Buffer(BufferId(index))))
             }
             Type::Scalar(scalar) => {
                 if let Some(param) = param {
-                    return self.convert(param_value(param, span), &declared.ty, name);
+                    let value = self.convert(param_value(param, span), &declared.ty, name)?;
+                    return Ok((value, Argument::Param(param)));
                 }
                 if buffer.is_some() {
                     return Err(self.mismatch(name, text, declared, "a buffer"));
                 }
                 if scalar.is_float() {
                     // It touches no address: any value will do.
-                    return Ok(Value::float(*scalar, None));
+                    return Ok((Value::float(*scalar, None), Argument::Any));
                 }
                 match self.only_pitch().filter(|_| text.to_lowercase().contains("pitch")) {
                     Some(pitch) => {
                         let value = fold::constant(Scalar::U64, pitch as i64, span);
-                        self.convert(Value::int(value), &declared.ty, name)
+                        let value = self.convert(Value::int(value), &declared.ty, name)?;
+                        Ok((value, Argument::Pitch(pitch)))
                     }
                     None => Err(self.unbound(name, text, declared)),
                 }
             }
             Type::Struct(id) if self.structs.get(*id).name == "cudaPitchedPtr" => match buffer {
-                Some(index) => Ok(self.pitched(index, declared.ty.clone(), span)),
+                Some(index) => {
+                    let value = self.pitched(index, declared.ty.clone(), span);
+                    Ok((value, Argument::PitchedBuffer(BufferId(index))))
+                }
                 None => Err(self.unbound(name, text, declared)),
             },
             Type::Vector { element, count } if element.is_float() => {
-                Ok(super::expr::unknown_value(&declared.ty, usize::from(*count)))
+                let value = super::expr::unknown_value(&declared.ty, usize::from(*count));
+                Ok((value, Argument::Any))
             }
             _ => {
                 let ty = self.structs.name_of(&declared.ty);
@@ -583,16 +586,4 @@ fn param_value(param: ParamValue, span: Span) -> Value {
         return Value::float(param.ty, Some(f64::from_bits(param.value as u64)));
     }
     Value::int(fold::constant(param.ty, param.value, span))
-}
-
-/// A constant as C writes it.
-fn literal(ty: Scalar, value: i64) -> String {
-    match ty {
-        Scalar::F32 => format!("{:?}f", f64::from_bits(value as u64)),
-        Scalar::F64 => format!("{:?}", f64::from_bits(value as u64)),
-        Scalar::U32 => format!("{value}u"),
-        Scalar::I64 => format!("{value}ll"),
-        Scalar::U64 => format!("{}ull", value as u64),
-        _ => value.to_string(),
-    }
 }

@@ -24,11 +24,12 @@ impl Lowerer<'_> {
     pub(crate) fn finish(&mut self) {
         self.program.body = std::mem::take(&mut self.block);
         self.place_dynamic_shared();
+        join_shared(&mut self.program);
         let roots = Roots::solve(&self.program);
         let mut errors = Vec::new();
         settle_sites(&mut self.program, &roots, &self.site_notes, &mut errors);
-        if !self.program.local_arrays.is_empty() {
-            Varying::check(&self.program, &mut errors);
+        if !self.program.local_arrays.is_empty() || !self.indexed.is_empty() {
+            Varying::check(&self.program, &self.indexed, &mut errors);
         }
         dead::remove(&mut self.program);
         for error in errors {
@@ -307,6 +308,105 @@ fn is_wide(expr: &Expr) -> bool {
     matches!(expr.ty, ValueType::Pointer | ValueType::Int(Scalar::I64 | Scalar::U64))
 }
 
+/// Makes one array of shared arrays that one pointer may go into: two buffers
+/// that swap roles, say. The first takes the bytes of all.
+fn join_shared(program: &mut Program) {
+    let roots = Roots::solve(program);
+    // The array that each is joined with.
+    let mut joined: Vec<usize> = (0..program.shared.len()).collect();
+    each_stmt(&program.body, &mut |stmt| {
+        let StmtKind::Access(access) = &stmt.kind else { return };
+        for address in std::iter::once(&access.address).chain(&access.shared_address) {
+            let set = roots.of(address);
+            let mut arrays = set.shared.iter().map(|id| joined[id.0]);
+            let Some(first) = arrays.next() else { continue };
+            let others: Vec<_> = arrays.collect();
+            let keep = others.iter().copied().fold(first, usize::min);
+            for array in &mut joined {
+                if *array == first || others.contains(array) {
+                    *array = keep;
+                }
+            }
+        }
+    });
+    let mut moves = vec![None; program.shared.len()];
+    for keep in 0..joined.len() {
+        let members: Vec<usize> =
+            (0..joined.len()).filter(|&array| joined[array] == keep).collect();
+        if members.len() < 2 {
+            continue;
+        }
+        let parts: Vec<_> = members.iter().map(|&array| program.shared[array].clone()).collect();
+        let start = parts.iter().map(|part| part.offset).min().unwrap_or(0);
+        let end = parts.iter().map(|part| part.offset.saturating_add(part.bytes)).max();
+        for (&array, part) in members.iter().zip(&parts) {
+            moves[array] = Some((SharedId(keep), part.offset - start));
+        }
+        let whole = &mut program.shared[keep];
+        whole.name = parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(" + ");
+        whole.offset = start;
+        whole.bytes = end.unwrap_or(start) - start;
+        if parts.iter().any(|part| part.integer != whole.integer) {
+            whole.integer = None;
+        }
+    }
+    if moves.iter().all(Option::is_none) {
+        return;
+    }
+    each_expr_mut(&mut program.body, &mut |expr| {
+        if let ExprKind::SharedBase(id) = expr.kind
+            && let Some((whole, bytes)) = moves[id.0]
+        {
+            expr.kind = ExprKind::SharedBase(whole);
+            let bytes = super::fold::constant(Scalar::I64, bytes as i64, expr.span);
+            *expr = super::fold::offset(expr.clone(), bytes, expr.span);
+        }
+    });
+    for site in &mut program.sites {
+        if let Root::Shared(id) = site.root
+            && let Some((whole, _)) = moves[id.0]
+        {
+            site.root = Root::Shared(whole);
+        }
+    }
+}
+
+/// Calls `f` on each expression of a block's statements, parts first.
+fn each_expr_mut(block: &mut Block, f: &mut impl FnMut(&mut Expr)) {
+    for stmt in block {
+        match &mut stmt.kind {
+            StmtKind::Set { value, .. } => super::fold::visit_mut(value, f),
+            StmtKind::SetElement { index, value, .. } => {
+                super::fold::visit_mut(index, f);
+                if let Some(value) = value {
+                    super::fold::visit_mut(value, f);
+                }
+            }
+            StmtKind::Access(access) => {
+                let exprs = std::iter::once(&mut access.address)
+                    .chain(&mut access.shared_address)
+                    .chain(&mut access.values);
+                for expr in exprs {
+                    super::fold::visit_mut(expr, f);
+                }
+            }
+            StmtKind::If { condition, then, otherwise } => {
+                super::fold::visit_mut(condition, f);
+                each_expr_mut(then, f);
+                each_expr_mut(otherwise, f);
+            }
+            StmtKind::Loop { header, condition, body, step, .. } => {
+                super::fold::visit_mut(condition, f);
+                each_expr_mut(header, f);
+                each_expr_mut(body, f);
+                each_expr_mut(step, f);
+            }
+            StmtKind::Call { body } => each_expr_mut(body, f),
+            StmtKind::Break | StmtKind::Continue | StmtKind::Return | StmtKind::Barrier => {}
+        }
+    }
+}
+
 /// Settles root, space and cache operator of each site.
 fn settle_sites(
     program: &mut Program,
@@ -377,12 +477,7 @@ fn single_root(set: &RootSet, span: Span) -> Result<Root, Diagnostic> {
             "compute it from a buffer's name, a parameter of the kernel or a shared array",
         )),
         (_, []) => Ok(Root::AnyBuffer),
-        ([], _) => Err(Diagnostic::new(
-            Kind::NotModelled,
-            span,
-            "not modelled: a pointer that may go into several shared arrays",
-            "use one array with one more dimension",
-        )),
+        // Shared arrays that one pointer may go into have been joined.
         _ => Err(Diagnostic::new(
             Kind::NotModelled,
             span,
@@ -401,36 +496,39 @@ struct Varying {
 }
 
 impl Varying {
-    fn check(program: &Program, errors: &mut Vec<Diagnostic>) {
+    fn check(program: &Program, indexed: &[(Expr, String)], errors: &mut Vec<Diagnostic>) {
         let mut varying = Self { locals: HashSet::new(), arrays: HashSet::new(), changed: true };
         while varying.changed {
             varying.changed = false;
             varying.block(&program.body, false);
         }
-        let mut reported = BTreeSet::new();
+        let mut reported: BTreeSet<&str> = BTreeSet::new();
+        let mut check = |name, index: &Expr| {
+            if varying.expr(index) && reported.insert(name) {
+                errors.push(Diagnostic::new(
+                    Kind::NotModelled,
+                    index.span,
+                    format!(
+                        "not modelled: local memory: the index into `{name}` is not the same for \
+                         all threads"
+                    ),
+                    "index arrays of a thread by constants and variables of loops over constants, \
+                     or use a shared array or a buffer",
+                ));
+            }
+        };
+        let name_of = |array: LocalArrayId| program.local_arrays[array.0].name.as_str();
+        for (index, name) in indexed {
+            check(name, index);
+        }
         each_stmt(&program.body, &mut |stmt| {
-            let mut check = |array: LocalArrayId, index: &Expr| {
-                if varying.expr(index) && reported.insert(array.0) {
-                    let name = &program.local_arrays[array.0].name;
-                    errors.push(Diagnostic::new(
-                        Kind::NotModelled,
-                        index.span,
-                        format!(
-                            "not modelled: local memory: the index into `{name}` is not the same \
-                             for all threads"
-                        ),
-                        "index arrays of a thread by constants and variables of loops over \
-                         constants, or use a shared array or a buffer",
-                    ));
-                }
-            };
             if let StmtKind::SetElement { array, index, .. } = &stmt.kind {
-                check(*array, index);
+                check(name_of(*array), index);
             }
             for expr in own_exprs(stmt) {
                 super::fold::visit(expr, &mut |part| {
                     if let ExprKind::Element(array, index) = &part.kind {
-                        check(*array, index);
+                        check(name_of(*array), index);
                     }
                 });
             }

@@ -299,6 +299,42 @@ pub(crate) fn scale(index: Expr, size: u64, span: Span) -> Expr {
     binary(BinaryOp::Mul, index, constant(Scalar::I64, size as i64, span), span)
 }
 
+/// Calls `f` on all parts of an expression and then on itself.
+pub(crate) fn visit_mut(expr: &mut Expr, f: &mut impl FnMut(&mut Expr)) {
+    match &mut expr.kind {
+        ExprKind::Const(_)
+        | ExprKind::Opaque(_)
+        | ExprKind::Builtin(_)
+        | ExprKind::Local(_)
+        | ExprKind::BufferBase(_)
+        | ExprKind::SharedBase(_) => {}
+        ExprKind::Element(_, inner)
+        | ExprKind::Neg(inner)
+        | ExprKind::Not(inner)
+        | ExprKind::LogicalNot(inner)
+        | ExprKind::Convert(inner)
+        | ExprKind::CheckedIndex { index: inner, .. } => visit_mut(inner, f),
+        ExprKind::Binary(_, left, right)
+        | ExprKind::Compare(_, left, right)
+        | ExprKind::LogicalAnd(left, right)
+        | ExprKind::LogicalOr(left, right) => {
+            visit_mut(left, f);
+            visit_mut(right, f);
+        }
+        ExprKind::Select(condition, then, otherwise) => {
+            visit_mut(condition, f);
+            visit_mut(then, f);
+            visit_mut(otherwise, f);
+        }
+        ExprKind::Call(_, operands) => {
+            for operand in operands {
+                visit_mut(operand, f);
+            }
+        }
+    }
+    f(expr);
+}
+
 /// The sum of two `I64` indices.
 pub(crate) fn add_index(left: Expr, right: Expr, span: Span) -> Expr {
     if as_const(&left) == Some(0) {

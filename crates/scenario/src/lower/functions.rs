@@ -25,6 +25,8 @@ pub(crate) enum TemplateArgument {
 enum Argument {
     Value(Value),
     Place(Place),
+    /// `cg::thread_block`
+    ThreadBlock,
     /// Left out: the parameter's default stands.
     Default,
 }
@@ -39,7 +41,10 @@ impl<'a> Lowerer<'a> {
         arguments: &[Node<'a>],
         node: Node<'a>,
     ) -> Lowered<Value> {
-        let callable: Vec<_> = functions.iter().filter(|function| !function.global).collect();
+        let callable: Vec<_> = functions
+            .iter()
+            .filter(|function| !function.global && function.specialises.is_none())
+            .collect();
         if callable.is_empty() {
             return Err(self.type_error(
                 name,
@@ -48,18 +53,56 @@ impl<'a> Lowerer<'a> {
             ));
         }
         let function = self.overload(&callable, name, arguments, node)?;
-        let Some(body) = function.node.child_by_field_name("body") else { return Err(Failed) };
         let parameters = parameters(function.declarator);
         let evaluated = self.arguments(&parameters, arguments)?;
         let explicit = self.template_arguments(template)?;
         let bound = self.deduce(&function, &parameters, &evaluated, explicit, node)?;
-        let instance = format!("{}<{}", self.instance, self.instance_name("", &bound));
+        if let Some(special) = self.specialisation(functions, &function, &bound)? {
+            return self.inline_function(&special, arguments, evaluated, Vec::new(), node);
+        }
+        self.inline_function(&function, arguments, evaluated, bound, node)
+    }
+
+    /// Inlines a function with its arguments evaluated.
+    fn inline_function(
+        &mut self,
+        function: &Function<'a>,
+        arguments: &[Node<'a>],
+        evaluated: Vec<Argument>,
+        bound: Vec<TemplateArgument>,
+        node: Node<'a>,
+    ) -> Lowered<Value> {
+        let Some(body) = function.node.child_by_field_name("body") else { return Err(Failed) };
+        let parameters = parameters(function.declarator);
+        let instance = self.instance_name("", &bound);
         self.inlined(function.node, instance, node, |this| {
             this.bind_template(node, function.template, bound)?;
             this.bind_arguments(&parameters, arguments, evaluated, node)?;
-            let ty = this.return_type(&function)?;
+            let ty = this.return_type(function)?;
             this.function_body(function.name, function.declarator, body, ty, node)
         })
+    }
+
+    /// The specialisation of a template for these arguments, if the file has
+    /// one.
+    pub(crate) fn specialisation(
+        &mut self,
+        functions: &[Function<'a>],
+        template: &Function<'a>,
+        bound: &[TemplateArgument],
+    ) -> Lowered<Option<Function<'a>>> {
+        if template.template.is_none() {
+            return Ok(None);
+        }
+        let wanted = self.instance_name("", bound);
+        for function in functions {
+            let Some(list) = function.specialises else { continue };
+            let arguments = self.at_file_scope(|this| this.template_arguments(Some(list)))?;
+            if self.instance_name("", &arguments) == wanted {
+                return Ok(Some(Function { template: None, ..function.clone() }));
+            }
+        }
+        Ok(None)
     }
 
     /// A call of a member function of a struct of the file: its fields are
@@ -105,14 +148,14 @@ impl<'a> Lowerer<'a> {
         let evaluated = self.arguments(&parameters, arguments)?;
         self.keep_place(mark, &mut object);
         let object = self.refer(object, Default::default())?;
-        let ty = self.structs.name_of(&Type::Struct(id));
-        let instance = format!("{}<{ty}", self.instance);
+        let instance = self.structs.name_of(&Type::Struct(id));
         let function = Function {
             name: text,
             path: Vec::new(),
             node: definition,
             declarator,
             template: None,
+            specialises: None,
             global: false,
         };
         self.inlined(definition, instance, node, |this| {
@@ -145,7 +188,7 @@ impl<'a> Lowerer<'a> {
         let ty = self.structs.name_of(&value.ty);
         for (definition, cast) in operators {
             let Some(body) = definition.child_by_field_name("body") else { continue };
-            let instance = format!("{}<{ty}", self.instance);
+            let instance = ty.clone();
             let object = Place::Value(value.clone());
             let names = names.clone();
             let converted = self.inlined(definition, instance, node, |this| {
@@ -202,7 +245,8 @@ impl<'a> Lowerer<'a> {
         node: Node<'a>,
         inner: impl FnOnce(&mut Self) -> Lowered<T>,
     ) -> Lowered<T> {
-        if self.calls.contains(&definition.start_byte()) {
+        let call = (definition.start_byte(), instance.clone());
+        if self.calls.contains(&call) {
             return Err(self.not_modelled(node, "recursion", "write it as a loop"));
         }
         if self.calls.len() >= MAX_CALLS {
@@ -230,7 +274,7 @@ impl<'a> Lowerer<'a> {
             assigned: std::mem::replace(&mut self.assigned, assigned),
             instance: std::mem::replace(&mut self.instance, instance),
         };
-        self.calls.push(definition.start_byte());
+        self.calls.push(call);
         self.lowered.push(self.unit.range(definition));
         self.scopes.push(HashMap::new());
         let result = self.nested(node, inner);
@@ -321,6 +365,7 @@ impl<'a> Lowerer<'a> {
             let mark = self.block.len();
             let new = match arguments.get(index) {
                 None => Argument::Default,
+                Some(argument) if self.names_thread_block(*argument) => Argument::ThreadBlock,
                 Some(argument) if is_reference(*parameter) => {
                     Argument::Place(self.place(*argument)?)
                 }
@@ -330,7 +375,7 @@ impl<'a> Lowerer<'a> {
                 match earlier {
                     Argument::Value(value) => self.keep_value(mark, value),
                     Argument::Place(place) => self.keep_place(mark, place),
-                    Argument::Default => {}
+                    Argument::ThreadBlock | Argument::Default => {}
                 }
             }
             evaluated.push(new);
@@ -477,7 +522,7 @@ impl<'a> Lowerer<'a> {
         let (declared, specifiers) = self.parameter_type(parameter)?;
         let Some(name) = declared.name else { return Ok(()) };
         let text = self.text(name);
-        if specifiers.ty == Named::ThreadBlock {
+        if specifiers.ty == Named::ThreadBlock || matches!(argument, Argument::ThreadBlock) {
             self.bind(text, Binding::ThreadBlock);
             return Ok(());
         }
@@ -488,7 +533,7 @@ impl<'a> Lowerer<'a> {
                 return Ok(());
             }
             Argument::Value(value) => self.convert(value, &declared.ty, node)?,
-            Argument::Default => {
+            Argument::ThreadBlock | Argument::Default => {
                 let Some(default) = parameter.child_by_field_name("default_value") else {
                     return Err(Failed);
                 };
@@ -609,7 +654,7 @@ impl<'a> Lowerer<'a> {
             .map(|argument| match argument {
                 Argument::Value(value) => Some(value.ty.clone()),
                 Argument::Place(place) => self.place_type(place),
-                Argument::Default => None,
+                Argument::ThreadBlock | Argument::Default => None,
             })
             .collect();
         self.deduce_from_types(function, parameters, &types, explicit, node)

@@ -28,6 +28,8 @@ pub(crate) struct Function<'a> {
     pub(crate) declarator: Node<'a>,
     /// `template_parameter_list`
     pub(crate) template: Option<Node<'a>>,
+    /// `template_argument_list`, where it specialises a template.
+    pub(crate) specialises: Option<Node<'a>>,
     /// Whether it is a kernel.
     pub(crate) global: bool,
 }
@@ -143,15 +145,23 @@ impl<'a> Items<'a> {
             return;
         }
         let Some(name) = declarator.child_by_field_name("declarator") else { return };
-        // Others are members defined outside their class, or specialisations.
-        if !matches!(name.kind(), "identifier" | "operator_name") {
-            return;
-        }
+        let (name, specialises) = match name.kind() {
+            "identifier" | "operator_name" => (name, None),
+            "template_function" => {
+                let arguments = name.child_by_field_name("arguments");
+                match name.child_by_field_name("name") {
+                    Some(name) => (name, arguments),
+                    None => return,
+                }
+            }
+            // A member defined outside its class.
+            _ => return,
+        };
         let head = &unit.text[node.start_byte()..declarator.start_byte()];
         let global =
             head.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|w| w == "__global__");
         let name = unit.text(name);
-        let function = Function { name, path, node, declarator, template, global };
+        let function = Function { name, path, node, declarator, template, specialises, global };
         self.functions.entry(name).or_default().push(function);
     }
 
@@ -206,8 +216,12 @@ impl<'a> Items<'a> {
 
     /// The kernels, in order of place.
     pub(crate) fn kernels(&self) -> Vec<&Function<'a>> {
-        let mut kernels: Vec<_> =
-            self.functions.values().flatten().filter(|function| function.global).collect();
+        let mut kernels: Vec<_> = self
+            .functions
+            .values()
+            .flatten()
+            .filter(|f| f.global && f.specialises.is_none())
+            .collect();
         kernels.sort_by_key(|function| function.node.start_byte());
         kernels
     }

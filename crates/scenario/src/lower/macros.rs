@@ -35,9 +35,6 @@ pub(crate) struct Preprocessed {
     /// Names that the source `#define`s without parameters, or tests in `#if`:
     /// a parameter of such a name changes the text.
     pub(crate) names: BTreeSet<String>,
-    /// Each `#define NAME value` that a parameter overrides: the name, and the
-    /// bytes of its value in the source.
-    pub(crate) overridden: Vec<(String, Range<u32>)>,
     /// What `#include` names, delimiters included.
     pub(crate) includes: Vec<String>,
     /// What went wrong, with its place in the source.
@@ -228,10 +225,6 @@ impl State<'_> {
         if !function {
             self.out.names.insert(name.text.to_string());
             if self.param(&name.text).is_some() {
-                if let (Some(first), Some(last)) = (body.first(), body.last()) {
-                    let place = first.place.start..last.place.end;
-                    self.out.overridden.push((name.text.to_string(), place));
-                }
                 self.macros.remove(&name.text);
                 return;
             }

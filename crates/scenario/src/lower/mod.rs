@@ -1,4 +1,25 @@
 //! From CUDA C, as tree-sitter parses it, to the typed program.
+//!
+//! A kernel goes through these steps, one file each:
+//!
+//! 1. `tokens` cuts the text, `macros` runs the preprocessor over it, with the
+//!    scenario's parameters in place of the `#define`s that they override.
+//! 2. `parse` drops the bodies of host functions, puts right what a grammar
+//!    without types would misread, and gives the rest to tree-sitter. Every node
+//!    finds its way back to the bytes that the user wrote.
+//! 3. `items` lists what the file defines; `entry` finds the kernel and binds its
+//!    parameters to buffers and parameters of the scenario.
+//! 4. `stmt`, `decl`, `expr`, `place`, `functions` and `builtins` lower the body
+//!    in one pass, calls inlined. A value is flattened to its scalars (`value`);
+//!    what touches memory becomes an access (`access`); constants are folded
+//!    (`fold`), but never so that an error disappears.
+//! 5. `finish` settles what needs the whole kernel: where each pointer points,
+//!    labels, arrays that must stay in registers; `dead` drops what is left of
+//!    floating-point arithmetic.
+//!
+//! What the subset lacks is an error with the words "not modelled". A statement
+//! with an error is given up, the next ones are still read, so that all errors
+//! are reported at once.
 
 mod access;
 mod builtins;

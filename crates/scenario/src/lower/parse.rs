@@ -46,8 +46,6 @@ pub(crate) struct Unit {
     segments: Vec<Segment>,
     /// Names that the source `#define`s or tests.
     pub(crate) macro_names: BTreeSet<String>,
-    /// Values of `#define`s that parameters override, as bytes of the code.
-    pub(crate) overridden: Vec<(String, Range<u32>)>,
     /// What `#include` names.
     pub(crate) includes: Vec<String>,
     /// Errors of the preprocessor, as bytes of the code.
@@ -74,7 +72,7 @@ impl Unit {
     pub(crate) fn new(code: &Code, shape: Shape, params: &[(String, ParamValue)]) -> Self {
         let cut = tokens::tokenize(&code.text);
         let labels = labels::find(code, &cut.comments);
-        let Preprocessed { mut tokens, names, overridden, includes, errors } =
+        let Preprocessed { mut tokens, names, includes, errors } =
             macros::preprocess(cut.lines, params);
         if shape == Shape::File {
             empty_host_functions(&mut tokens);
@@ -94,7 +92,6 @@ impl Unit {
             tree,
             segments,
             macro_names: names,
-            overridden,
             includes,
             macro_errors: errors,
             labels,
@@ -272,17 +269,45 @@ fn brace_opens(head: &[Token]) -> Opens {
     }
 }
 
+/// Tokens that one statement may have and still be looked at for what the
+/// grammar misreads.
+const MAX_STATEMENT: usize = 4096;
+
+/// What the names of a text are, as far as its tokens tell.
+struct Names {
+    types: BTreeSet<Box<str>>,
+    templates: BTreeSet<Box<str>>,
+    /// Variables, which may have the name of a type of CUDA: `int half`.
+    variables: BTreeSet<Box<str>>,
+}
+
+impl Names {
+    fn collect(tokens: &[Token]) -> Self {
+        Self {
+            types: type_names(tokens),
+            templates: template_names(tokens),
+            variables: variable_names(tokens),
+        }
+    }
+
+    fn is_type(&self, token: &Token) -> bool {
+        token.is_ident()
+            && (self.types.contains(&token.text)
+                || (types::type_of_word(&token.text).is_some()
+                    && !self.variables.contains(&token.text)))
+    }
+}
+
 /// Rewrites what the grammar reads differently from C++; see the module's
 /// documentation.
 fn disambiguate(tokens: &mut Vec<Token>) {
-    let types = type_names(tokens);
-    let templates = template_names(tokens);
+    let names = Names::collect(tokens);
     // Texts to insert before the token of an index.
     let mut insertions: Vec<(usize, &'static str)> = Vec::new();
     for at in 0..tokens.len() {
-        if tokens[at].is("(") && is_cast(tokens, at, &types) {
+        if tokens[at].is("(") && is_cast(tokens, at, &names) {
             insertions.push((at + 1, "struct"));
-        } else if tokens[at].is("<") && is_misread_comparison(tokens, at, &templates) {
+        } else if tokens[at].is("<") && is_misread_comparison(tokens, at, &names) {
             insertions.push((operand_start(tokens, at), "("));
             insertions.push((at, ")"));
         } else if tokens[at].is("(") {
@@ -321,7 +346,7 @@ fn wrap_assignments(tokens: &[Token], open: usize, insertions: &mut Vec<(usize, 
     }
     let (mut depth, mut start, mut assigns) = (0_usize, open + 1, false);
     let mut parts = Vec::new();
-    for (at, token) in tokens.iter().enumerate().skip(open + 1) {
+    for (at, token) in tokens.iter().enumerate().skip(open + 1).take(MAX_STATEMENT) {
         match &*token.text {
             "(" | "[" | "{" => depth += 1,
             ")" if depth == 0 => {
@@ -347,16 +372,14 @@ fn wrap_assignments(tokens: &[Token], open: usize, insertions: &mut Vec<(usize, 
 
 /// Whether the `<` at `at` compares, but the grammar could take it for the start
 /// of template arguments, because a `>` follows.
-fn is_misread_comparison(tokens: &[Token], at: usize, templates: &BTreeSet<Box<str>>) -> bool {
+fn is_misread_comparison(tokens: &[Token], at: usize, names: &Names) -> bool {
     let Some(name) = at.checked_sub(1).map(|before| &tokens[before]) else { return false };
-    if !name.is_ident() || name.text.ends_with("_cast") || templates.contains(&name.text) {
+    if !name.is_ident() || name.text.ends_with("_cast") || names.templates.contains(&name.text) {
         return false;
     }
     let before = at.checked_sub(2).map(|before| &tokens[before]);
     // The name of a header's template: qualified, or with a type as argument.
-    let typed = tokens
-        .get(at + 1)
-        .is_some_and(|token| token.is_ident() && types::type_of_word(&token.text).is_some());
+    let typed = tokens.get(at + 1).is_some_and(|token| names.is_type(token));
     if typed
         || ["template", "operator"].iter().any(|word| name.is(word))
         || before.is_some_and(|token| token.is("::"))
@@ -365,7 +388,7 @@ fn is_misread_comparison(tokens: &[Token], at: usize, templates: &BTreeSet<Box<s
     }
     let mut depth = 0_usize;
     let mut close = None;
-    for (index, token) in tokens.iter().enumerate().skip(at + 1) {
+    for (index, token) in tokens.iter().enumerate().skip(at + 1).take(MAX_STATEMENT) {
         match &*token.text {
             "(" | "[" => depth += 1,
             ")" | "]" if depth == 0 => break,
@@ -424,18 +447,14 @@ fn operand_start(tokens: &[Token], end: usize) -> usize {
 
 /// Whether the parenthesis at `open` holds just the name of a type and stands
 /// before an operand.
-fn is_cast(tokens: &[Token], open: usize, types: &BTreeSet<Box<str>>) -> bool {
+fn is_cast(tokens: &[Token], open: usize, names: &Names) -> bool {
     let mut at = open + 1;
     while tokens.get(at).is_some_and(Token::is_ident)
         && tokens.get(at + 1).is_some_and(|token| token.is("::"))
     {
         at += 2;
     }
-    let is_type = |token: &Token| {
-        token.is_ident()
-            && (types.contains(&token.text)
-                || (types::type_of_word(&token.text).is_some() && !is_keyword(&token.text)))
-    };
+    let is_type = |token: &Token| names.is_type(token) && !is_keyword(&token.text);
     if !tokens.get(at).is_some_and(is_type) || !tokens.get(at + 1).is_some_and(|t| t.is(")")) {
         return false;
     }
@@ -516,6 +535,28 @@ fn type_names(tokens: &[Token]) -> BTreeSet<Box<str>> {
     names
 }
 
+/// Names of types of CUDA that the text declares as variables: they stand
+/// between a word and what ends a declarator.
+fn variable_names(tokens: &[Token]) -> BTreeSet<Box<str>> {
+    let mut names = BTreeSet::new();
+    for part in tokens.windows(3) {
+        let [before, name, after] = part else { continue };
+        let declares = before.is_ident() && !is_operand_keyword(&before.text)
+            || before.is("*")
+            || before.is("&")
+            || before.is(",");
+        if name.is_ident()
+            && declares
+            && ["=", ";", "[", "{"].iter().any(|text| after.is(text))
+            && types::type_of_word(&name.text).is_some()
+            && !is_keyword(&name.text)
+        {
+            names.insert(name.text.clone());
+        }
+    }
+    names
+}
+
 /// Names that the text declares as templates.
 fn template_names(tokens: &[Token]) -> BTreeSet<Box<str>> {
     let mut names = BTreeSet::new();
@@ -525,7 +566,7 @@ fn template_names(tokens: &[Token]) -> BTreeSet<Box<str>> {
         }
         let mut depth = 0_usize;
         let mut end = at + 1;
-        while let Some(token) = tokens.get(end) {
+        while let Some(token) = tokens.get(end).filter(|_| end - at < MAX_STATEMENT) {
             end += 1;
             match &*token.text {
                 "<" | "(" => depth += 1,

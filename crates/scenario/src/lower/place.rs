@@ -254,7 +254,14 @@ impl<'a> Lowerer<'a> {
             Place::Register(register) => match register.ty.clone() {
                 Type::Array { element, len } => {
                     let count = leaf_count(&element, &self.structs) as usize;
-                    let first = self.constant_part(&register.name, &index, len, node)? * count;
+                    // One float is as good as another: nothing is known of them.
+                    let floats = register.slots.iter().all(|slot| *slot == Slot::Float);
+                    let first = if floats && fold::as_const(&index).is_none() {
+                        self.indexed.push((index, register.name.to_string()));
+                        0
+                    } else {
+                        self.constant_part(&register.name, &index, len, node)? * count
+                    };
                     let slots = register.slots[first..first + count].to_vec();
                     Ok(Place::Register(Register { ty: *element, slots, ..register }))
                 }
@@ -658,6 +665,11 @@ impl<'a> Lowerer<'a> {
                 // element, as a kernel's parameter would be.
                 let ty = self.env.buffer_types[rows.buffer.0].clone();
                 Ok(Value::pointer(rows.address, ty, Qualifiers::default()))
+            }
+            // A struct that was copied without a look into it.
+            Place::Register(register) if register.moved => {
+                let (name, ty) = (register.name, register.ty);
+                self.read_constant(&Constant { name, ty }, node)
             }
             Place::Register(register) => {
                 let leaves = register

@@ -356,6 +356,12 @@ impl<'a> Lowerer<'a> {
         });
         stepped?;
         let condition = condition?;
+        // `do { … } while (0)`, as macros have it, runs once.
+        let once = !test_first && header.is_empty() && fold::as_const(&condition) == Some(0);
+        if once && !leaves_loop(&body) {
+            self.block.extend(body);
+            return Ok(());
+        }
         self.emit(StmtKind::Loop { header, condition, body, step, test_first }, span);
         Ok(())
     }
@@ -609,6 +615,16 @@ impl<'a> Lowerer<'a> {
         }
         Ok(cases)
     }
+}
+
+/// Whether a `break` or `continue` in a loop's body is for that loop.
+fn leaves_loop(body: &Block) -> bool {
+    body.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Break | StmtKind::Continue => true,
+        StmtKind::If { then, otherwise, .. } => leaves_loop(then) || leaves_loop(otherwise),
+        StmtKind::Call { body } => leaves_loop(body),
+        _ => false,
+    })
 }
 
 /// One case of a `switch`.

@@ -136,6 +136,7 @@ impl Builder {
                     code: "".into(),
                     entry: None,
                     parameters: Vec::new(),
+                    arguments: Vec::new(),
                 },
             },
         }
