@@ -199,13 +199,41 @@ fn deep_nesting_does_not_overflow_the_stack() {
         for statement in &statements {
             try_to_lower(&format!("{head}{statement}\n'''\n"));
         }
-        let functions: String = (0..depth)
-            .map(|n| format!("__device__ int f{}(int a) {{ return f{n}(a) + 1; }}\n", n + 1))
-            .collect();
-        let kernel = format!(
-            "__device__ int f0(int a) {{ return a; }}\n{functions}__global__ void k(int* x) {{ \
-             x[f{depth}(0)] = 1; }}"
-        );
-        try_to_lower(&format!("{head}{kernel}\n'''\n"));
+        for body in ["f(a) + 1", "f(a) + f(a)", "f(f(a))"] {
+            let functions: String = (0..depth)
+                .map(|n| (n + 1, body.replace('f', &format!("f{n}"))))
+                .map(|(n, body)| format!("__device__ int f{n}(int a) {{ return {body}; }}\n"))
+                .collect();
+            let kernel = format!(
+                "__device__ int f0(int a) {{ return a; }}\n{functions}__global__ void k(int* x) {{ \
+                 x[f{depth}(0)] = 1; }}"
+            );
+            try_to_lower(&format!("{head}{kernel}\n'''\n"));
+        }
+    }
+}
+
+/// The operands of operators and overloaded functions are looked at for their
+/// types before they are evaluated: with nesting that would double each time.
+#[test]
+fn types_are_worked_out_once() {
+    let head = "[launch]\ngrid = [1]\nblock = [32]\n[buffers]\n\
+                x = { type = \"float2\", shape = [64] }\n[kernel]\ncode = '''\n\
+                __device__ float2 operator+(float2 a, float2 b) { \
+                return make_float2(a.x + b.x, a.y + b.y); }\n\
+                __device__ float2 f(float2 a) { return a; }\n\
+                __device__ float f(float a) { return a; }\n\
+                __global__ void k(float2* x) {\n";
+    let sum = "x[threadIdx.x] = x[0]".to_owned() + &" + x[1]".repeat(60) + ";";
+    let calls = format!("x[0] = {}x[1]{};", "f(".repeat(40), ")".repeat(40));
+    let assignments = format!("float2 a; {}x[1]{};", "(a = ".repeat(60), ")".repeat(60));
+    for (statement, sites) in [(sum, 62), (calls, 2), (assignments, 1)] {
+        let text = format!("{head}{statement}\n}}\n'''\n");
+        let files = coalescope_scenario::Embedded(&[]);
+        let run = Scenario::from_text("text.toml", &text, &files)
+            .and_then(|scenario| scenario.runs(&[], Options::default()))
+            .and_then(|plans| plans[0].build())
+            .unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(run.program.sites.len(), sites, "{statement}");
     }
 }

@@ -20,6 +20,11 @@ use tree_sitter::Node;
 /// with 2 MiB holds several times as many levels.
 const MAX_DEPTH: usize = 200;
 
+/// How many expressions, statements and calls may be lowered, each as often as
+/// the function around it is inlined. A kernel has hundreds or thousands; without
+/// a limit, functions that call others twice would double the work at each level.
+const MAX_STEPS: u32 = 500_000;
+
 /// Errors after which the rest is not worth reading.
 const MAX_ERRORS: usize = 50;
 
@@ -112,6 +117,13 @@ pub(crate) struct Lowerer<'a> {
     pub(crate) dropped: Vec<Range<u32>>,
     pub(crate) errors: Vec<Diagnostic>,
     depth: usize,
+    steps: u32,
+    /// Number of the call that is being inlined, and of those so far; 0 is the
+    /// kernel.
+    pub(crate) call: u32,
+    pub(crate) calls_so_far: u32,
+    /// Types of expressions, by call and node.
+    pub(crate) types: HashMap<(u32, usize), Lowered<Type>>,
 }
 
 /// What the end of lowering needs to know about a site.
@@ -153,6 +165,10 @@ impl<'a> Lowerer<'a> {
             dropped: Vec::new(),
             errors: Vec::new(),
             depth: 0,
+            steps: 0,
+            call: 0,
+            calls_so_far: 0,
+            types: HashMap::new(),
         }
     }
 
@@ -269,6 +285,22 @@ impl<'a> Lowerer<'a> {
                 format!("nested more than {MAX_DEPTH} levels deep"),
                 "split the expression or statement",
             )));
+        }
+        self.steps = self.steps.saturating_add(1);
+        if self.steps >= MAX_STEPS {
+            // Told once; then all that is left fails at once.
+            if self.steps == MAX_STEPS {
+                let span = self.span(node);
+                self.errors.push(Diagnostic::new(
+                    Kind::Limit,
+                    span,
+                    format!(
+                        "the kernel has more than {MAX_STEPS} parts when its calls are inlined"
+                    ),
+                    "call fewer functions from functions, or write a shorter kernel",
+                ));
+            }
+            return Err(Failed);
         }
         self.depth += 1;
         let result = inner(self);

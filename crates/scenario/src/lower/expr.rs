@@ -297,7 +297,7 @@ impl<'a> Lowerer<'a> {
         let Some(functions) = self.items.functions.get(name.as_str()) else { return Ok(None) };
         let functions = functions.clone();
         let own = |ty: &Type| matches!(ty, Type::Struct(_) | Type::Vector { .. });
-        if !own(&self.type_of(left)?) && !own(&self.type_of(right)?) {
+        if !own(&self.type_of_operand(left)?) && !own(&self.type_of_operand(right)?) {
             return Ok(None);
         }
         self.call_function(&functions, node, None, &[left, right], node).map(Some)
@@ -567,7 +567,7 @@ impl<'a> Lowerer<'a> {
             self.store(&place, value.clone(), left)?;
             return self.assigned_value(place, value, left);
         }
-        if super::decl::is_place(right) && matches!(self.type_of(right), Ok(Type::Struct(_))) {
+        if super::decl::is_place(right) && matches!(self.type_of_operand(right)?, Type::Struct(_)) {
             return self.assign_struct(left, right);
         }
         let mut value = self.expr(right)?;
@@ -751,6 +751,19 @@ impl<'a> Lowerer<'a> {
                 None => Ok(this.load(place, node)?.ty),
             }
         })
+    }
+
+    /// The type of an operand that is evaluated as well. Worked out once in each
+    /// call: an operand that is looked at before it is evaluated has operands of
+    /// its own, and so on.
+    pub(crate) fn type_of_operand(&mut self, node: Node<'a>) -> Lowered<Type> {
+        let key = (self.call, node.id());
+        if let Some(ty) = self.types.get(&key) {
+            return ty.clone();
+        }
+        let ty = self.type_of(node);
+        self.types.insert(key, ty.clone());
+        ty
     }
 
     /// `sizeof` and `alignof`

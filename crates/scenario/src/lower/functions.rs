@@ -273,7 +273,10 @@ impl<'a> Lowerer<'a> {
             body: std::mem::replace(&mut self.body, body),
             assigned: std::mem::replace(&mut self.assigned, assigned),
             instance: std::mem::replace(&mut self.instance, instance),
+            call: self.call,
         };
+        self.calls_so_far += 1;
+        self.call = self.calls_so_far;
         self.calls.push(call);
         self.lowered.push(self.unit.range(definition));
         self.scopes.push(HashMap::new());
@@ -286,6 +289,7 @@ impl<'a> Lowerer<'a> {
         self.body = caller.body;
         self.assigned = caller.assigned;
         self.instance = caller.instance;
+        self.call = caller.call;
         result
     }
 
@@ -330,8 +334,10 @@ impl<'a> Lowerer<'a> {
                 // functions before templates.
                 let mut types = Vec::with_capacity(count);
                 for argument in arguments {
-                    let ty = self.unevaluated(|this| this.expr(*argument))?.ty;
-                    types.push(ty);
+                    types.push(match self.type_of_operand(*argument)? {
+                        Type::Array { element, .. } => Type::Pointer(element),
+                        ty => ty,
+                    });
                 }
                 let mut best = None;
                 for function in several.iter().filter(|function| function.template.is_none()) {
@@ -808,6 +814,7 @@ struct Caller<'a> {
     breaks: Breaks,
     assigned: HashSet<String>,
     instance: String,
+    call: u32,
 }
 
 /// The functions in a struct's body, with their declarators.
