@@ -1,7 +1,7 @@
 //! The vendor's assembler and compiler on what is emitted for every shipped
-//! scenario, where they are installed: `ptxas` named by `PTXAS` or on `PATH`,
-//! `nvcc` named by `NVCC` or on `PATH`. Where they are not, these tests say so
-//! and pass.
+//! scenario and every kernel that lowering is tested with, where they are
+//! installed: `ptxas` named by `PTXAS` or on `PATH`, `nvcc` named by `NVCC` or on
+//! `PATH`. Where they are not, these tests say so and pass.
 
 use coalescope_ptx as ptx;
 use scenario::{Options, Run, Scenario};
@@ -36,7 +36,17 @@ fn root() -> PathBuf {
 
 /// All runs of all shipped scenarios, with their names.
 fn shipped() -> Vec<(String, Run)> {
-    let mut files: Vec<PathBuf> = fs::read_dir(root().join("scenarios"))
+    runs_in("scenarios")
+}
+
+/// The kernels that lowering is tested with: those of tutorials, and C++ of
+/// every kind that is read.
+fn lowered() -> Vec<(String, Run)> {
+    runs_in("crates/scenario/tests/lowering")
+}
+
+fn runs_in(folder: &str) -> Vec<(String, Run)> {
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
@@ -113,12 +123,12 @@ fn every_access_of_the_text_is_a_sites() {
 }
 
 #[test]
-fn ptxas_accepts_every_shipped_scenario() {
-    let Some(ptxas) = tool("PTXAS", "ptxas", "ptxas_accepts_every_shipped_scenario") else {
+fn ptxas_accepts_every_kernel() {
+    let Some(ptxas) = tool("PTXAS", "ptxas", "ptxas_accepts_every_kernel") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let runs = shipped();
+    let runs = [shipped(), lowered()].concat();
     let complaints = complaints(&runs, |i, (name, run)| {
         let mut complaints = Vec::new();
         for purpose in [ptx::Purpose::Measure, ptx::Purpose::Verify] {
@@ -159,8 +169,8 @@ fn ptxas_accepts_every_shipped_scenario() {
 }
 
 #[test]
-fn nvcc_compiles_every_shipped_scenario() {
-    let Some(nvcc) = tool("NVCC", "nvcc", "nvcc_compiles_every_shipped_scenario") else {
+fn nvcc_compiles_every_kernel() {
+    let Some(nvcc) = tool("NVCC", "nvcc", "nvcc_compiles_every_kernel") else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -170,6 +180,7 @@ fn nvcc_compiles_every_shipped_scenario() {
     let mut scenarios = BTreeSet::new();
     let runs: Vec<(String, Run, bool)> = shipped()
         .into_iter()
+        .chain(lowered())
         .filter(|(_, run)| seen.insert((run.scenario.clone(), run.variant.clone())))
         .map(|(name, run)| {
             let whole = scenarios.insert(run.scenario.clone());
