@@ -2,6 +2,7 @@
 
 use crate::access::{OpKind, Space, WARP_LANES, WarpAccess};
 use crate::counts::{Counts, Transactions};
+use crate::fast::{self, FastRules, LaneOps};
 use crate::rules::{Cache, RuleSet};
 use crate::stages::data::Passage;
 use crate::stages::{LaneSets, Lanes, atomic, request};
@@ -25,26 +26,56 @@ impl RuleSet {
     /// assert_eq!(counts.data_wavefronts, Some(32));
     /// ```
     pub fn count(&self, access: &WarpAccess) -> Counts {
-        let lanes = Lanes {
-            mask: access.mask,
-            addresses: &access.addresses,
-            width: u32::from(access.width.max(1)),
-        };
-        let requested_bytes = lanes.mask.count() * lanes.width;
-        let bytes = Counts {
-            requested_bytes,
-            // Lanes of one width and alignment touch the same bytes or none in
-            // common.
-            unique_bytes: lanes.distinct(0) * lanes.width,
+        fast::vectorized(Count::<true> { rules: self, access })
+    }
+
+    /// As [`RuleSet::count`], but only the sets: requests, sectors, tags,
+    /// transactions and bytes. What the stages alone give (`tag_wavefronts`,
+    /// `data_wavefronts`, `bank_conflicts`, and the `sectors` of reductions and
+    /// atomics) is `None`. For when only traffic matters; it is faster.
+    pub fn coalesce(&self, access: &WarpAccess) -> Counts {
+        fast::vectorized(Count::<false> { rules: self, access })
+    }
+
+    /// The counts of a load, store or copy of global memory that are sets.
+    #[inline(always)]
+    fn with_sets(&self, rules: &FastRules, access: &WarpAccess, sets: fast::Sets) -> Counts {
+        let width = u32::from(access.width);
+        Counts {
+            requests: 1,
+            sectors: Some(sets.sectors),
+            tags: Some(sets.lines),
+            tag_wavefronts: None,
+            data_wavefronts: None,
+            bank_conflicts: None,
+            l2_sectors: rules.sectors_reach_l2.then_some(sets.sectors),
+            unique_sectors: Some(sets.sectors),
+            requested_bytes: access.mask.count() * width,
+            unique_bytes: sets.starts * width,
+            moved_bytes: Some(sets.sectors * fast::SECTOR_BYTES),
+            transactions: None,
             exact: self.is_exact(&access.op, access.width, None),
-            ..Counts::default()
-        };
-        match access.op.space {
-            Space::Shared => self.count_shared(access.op.kind, lanes, bytes),
-            Space::Local => {
-                Counts { unique_bytes: requested_bytes, ..self.count_local(lanes, bytes) }
-            }
-            Space::Global => self.count_global(access, lanes, bytes),
+        }
+    }
+
+    /// The same with its stages.
+    #[inline(always)]
+    fn with_stages(
+        &self,
+        rules: &FastRules,
+        access: &WarpAccess,
+        sets: fast::Sets,
+        stages: fast::Stages,
+    ) -> Counts {
+        // How a copy passes the data stage is not defined.
+        let passes = access.op.kind != OpKind::AsyncCopy;
+        let tag_wavefronts = Some(stages.tag_wavefronts);
+        Counts {
+            tag_wavefronts,
+            data_wavefronts: passes.then_some(stages.data_wavefronts),
+            bank_conflicts: passes.then_some(stages.data_wavefronts - stages.groups),
+            exact: self.is_exact(&access.op, access.width, tag_wavefronts),
+            ..self.with_sets(rules, access, sets)
         }
     }
 
@@ -64,39 +95,109 @@ impl RuleSet {
         Some(rule.all(&access.op, lanes, requests.as_slice(), size))
     }
 
-    fn count_shared(&self, kind: OpKind, lanes: Lanes<'_>, bytes: Counts) -> Counts {
-        let Some(shared) = &self.data().shared else {
-            return Counts { requests: u32::from(!lanes.mask.is_empty()), ..bytes };
+    /// The counts, with or without the tag and data stages.
+    #[inline(never)]
+    fn count_parts(&self, access: &WarpAccess, stages: bool) -> Counts {
+        let lanes = Lanes {
+            mask: access.mask,
+            addresses: &access.addresses,
+            width: u32::from(access.width.max(1)),
         };
-        let passage = shared.pass(kind, lanes);
-        Counts {
-            requests: shared.requests(lanes).count(),
-            data_wavefronts: passage.map(|passage| passage.total),
-            bank_conflicts: passage.map(|passage| passage.conflicts),
-            ..bytes
+        let counts = Counts {
+            requested_bytes: lanes.mask.count() * lanes.width,
+            exact: self.is_exact(&access.op, access.width, None),
+            ..Counts::default()
+        };
+        let counts = match access.op.space {
+            Space::Global => self.count_global(access, lanes, counts, stages),
+            Space::Shared => self.count_shared(access.op.kind, lanes, counts),
+            Space::Local => self.count_local(lanes, counts),
+        };
+        if stages {
+            return counts;
         }
+        Counts { tag_wavefronts: None, data_wavefronts: None, bank_conflicts: None, ..counts }
     }
 
-    fn count_global(&self, access: &WarpAccess, lanes: Lanes<'_>, bytes: Counts) -> Counts {
+    /// Global memory, of any geometry.
+    fn count_global(
+        &self,
+        access: &WarpAccess,
+        lanes: Lanes<'_>,
+        counts: Counts,
+        stages: bool,
+    ) -> Counts {
         let requests = self.requests(lanes);
-        let mut counts = Counts { requests: requests.count(), ..bytes };
+        let mut counts = Counts { requests: requests.count(), ..counts };
         if let Some(transactions) = self.transactions(access) {
             counts.transactions = Some(transactions.len() as u32);
             counts.moved_bytes = Some(transactions.bytes());
         }
+        let fast = self
+            .fast()
+            .filter(|_| access.op.is_atomic() && is_plain_width(access) && !access.mask.is_empty());
+        if let Some(sets) = fast.and_then(|_| fast::vectorized(CountSets(lanes))) {
+            counts.unique_bytes = sets.starts * lanes.width;
+            counts.unique_sectors = Some(sets.sectors);
+            counts.tags = Some(sets.lines);
+        } else {
+            // Lanes of one width and alignment touch the same bytes or none in
+            // common.
+            counts.unique_bytes = lanes.distinct(0) * lanes.width;
+            let Some(cache) = self.data().cache else { return counts };
+            counts.unique_sectors = Some(lanes.distinct(cache.sector_shift()));
+            counts.tags = Some(each(&requests, lanes, cache.line_shift()));
+        }
         let Some(cache) = self.data().cache else { return counts };
-        counts.unique_sectors = Some(lanes.distinct(cache.sector_shift()));
-        counts.tags = Some(each(&requests, lanes, cache.line_shift()));
-        let Some(stages) = self.stages(access, lanes, &requests) else { return counts };
-        counts.sectors = stages.sectors;
-        if let Some(sectors) = counts.sectors {
-            counts.moved_bytes = Some(sectors * cache.sector_bytes);
-            counts.l2_sectors = cache.sectors_reach_l2.then_some(sectors);
+        // With several sizes of transactions the sector is no unit of traffic.
+        if !access.op.is_atomic() && self.data().transactions.is_none() {
+            self.set_sectors(&mut counts, each(&requests, lanes, cache.sector_shift()));
+        }
+        if stages {
+            self.add_stages(access, lanes, &mut counts);
+        }
+        counts
+    }
+
+    /// Adds what the tag and data stages give.
+    fn add_stages(&self, access: &WarpAccess, lanes: Lanes<'_>, counts: &mut Counts) {
+        let stages = self.stages(access, lanes);
+        if let Some(sectors) = stages.sectors {
+            self.set_sectors(counts, sectors);
         }
         counts.tag_wavefronts = stages.tag_wavefronts.map(|sets| sets.count());
         counts.data_wavefronts = stages.data.map(|passage| passage.total);
         counts.bank_conflicts = stages.data.map(|passage| passage.conflicts);
         counts.exact = self.is_exact(&access.op, access.width, counts.tag_wavefronts);
+    }
+
+    /// Sets the sectors and what follows from them.
+    #[inline]
+    fn set_sectors(&self, counts: &mut Counts, sectors: u32) {
+        let Some(cache) = self.data().cache else { return };
+        counts.sectors = Some(sectors);
+        counts.moved_bytes = Some(sectors * cache.sector_bytes);
+        counts.l2_sectors = cache.sectors_reach_l2.then_some(sectors);
+    }
+
+    fn count_shared(&self, kind: OpKind, lanes: Lanes<'_>, counts: Counts) -> Counts {
+        let mut counts = counts;
+        let Some(shared) = &self.data().shared else {
+            counts.requests = u32::from(!lanes.mask.is_empty());
+            counts.unique_bytes = lanes.distinct(0) * lanes.width;
+            return counts;
+        };
+        counts.requests = shared.requests(lanes).count();
+        if let Some(fast) = shared.pass_fast(kind, lanes) {
+            counts.data_wavefronts = Some(fast.wavefronts);
+            counts.bank_conflicts = Some(fast.wavefronts - fast.groups);
+            counts.unique_bytes = fast.starts * lanes.width;
+            return counts;
+        }
+        let passage = shared.pass(kind, lanes);
+        counts.data_wavefronts = passage.map(|passage| passage.total);
+        counts.bank_conflicts = passage.map(|passage| passage.conflicts);
+        counts.unique_bytes = lanes.distinct(0) * lanes.width;
         counts
     }
 
@@ -106,51 +207,45 @@ impl RuleSet {
     }
 
     /// What the tag and data stages do with an access to global memory.
-    pub(crate) fn stages(
-        &self,
-        access: &WarpAccess,
-        lanes: Lanes<'_>,
-        requests: &LaneSets,
-    ) -> Option<StageResult> {
+    pub(crate) fn stages(&self, access: &WarpAccess, lanes: Lanes<'_>) -> StageResult {
         let data = self.data();
-        let cache = data.cache?;
+        let (Some(cache), Some(tag)) = (data.cache, &data.tag) else {
+            return StageResult::default();
+        };
         let (line_shift, sector_shift) = (cache.line_shift(), cache.sector_shift());
         if let OpKind::Reduction(_) | OpKind::Atomic(_) = access.op.kind {
-            let (Some(tag), Some(rule)) = (&data.tag, data.atomic) else {
-                return Some(StageResult::default());
-            };
+            let Some(rule) = data.atomic else { return StageResult::default() };
             let rounds = atomic::rounds(tag, lanes, line_shift);
             let returns = matches!(access.op.kind, OpKind::Atomic(_));
-            return Some(StageResult {
+            return StageResult {
                 sectors: Some(each(&rounds, lanes, sector_shift)),
                 data: data
                     .data
                     .map(|stage| stage.atomic(&rule, lanes, &rounds, line_shift, returns)),
                 tag_wavefronts: Some(rounds),
-            });
+            };
         }
-        let tag_wavefronts = data.tag.as_ref().map(|tag| tag.wavefronts(lanes, line_shift));
-        let passage = match (&tag_wavefronts, data.data, access.op.kind) {
-            (Some(wavefronts), Some(stage), OpKind::Load) => Some(stage.load(lanes, wavefronts)),
-            (Some(wavefronts), Some(stage), OpKind::Store) => Some(stage.store(lanes, wavefronts)),
+        let wavefronts = tag.wavefronts(lanes, line_shift);
+        let passage = match (data.data, access.op.kind) {
+            (Some(stage), OpKind::Load) => Some(stage.load(lanes, &wavefronts)),
+            (Some(stage), OpKind::Store) => Some(stage.store(lanes, &wavefronts)),
             _ => None,
         };
-        Some(StageResult {
-            // With several sizes of transactions the sector is no unit of
-            // traffic.
-            sectors: data.transactions.is_none().then(|| each(requests, lanes, sector_shift)),
-            tag_wavefronts,
-            data: passage,
-        })
+        StageResult { sectors: None, tag_wavefronts: Some(wavefronts), data: passage }
     }
 
     /// Local memory: consecutive 4-byte words of consecutive threads lie side
     /// by side (CUDA C++ Programming Guide, "Local Memory"), so that the warp
     /// touches one line for each 4 bytes of a lane when all lanes are at the
     /// same offset.
-    fn count_local(&self, lanes: Lanes<'_>, bytes: Counts) -> Counts {
+    fn count_local(&self, lanes: Lanes<'_>, counts: Counts) -> Counts {
         let requests = self.requests(lanes);
-        let counts = Counts { requests: requests.count(), ..bytes };
+        let counts = Counts {
+            requests: requests.count(),
+            // Each lane has memory of its own.
+            unique_bytes: counts.requested_bytes,
+            ..counts
+        };
         let Some(cache) = self.data().cache.filter(|_| self.data().transactions.is_none()) else {
             return counts;
         };
@@ -170,9 +265,68 @@ impl RuleSet {
     }
 }
 
+/// Whether the width is one that exists.
+#[inline(always)]
+fn is_plain_width(access: &WarpAccess) -> bool {
+    access.width.is_power_of_two() && access.width <= 32
+}
+
+/// The lanes of an access, if [`crate::fast`] can take it.
+#[inline(always)]
+fn fast_lanes(access: &WarpAccess) -> Option<Lanes<'_>> {
+    let WarpAccess { op, width, mask, ref addresses, .. } = *access;
+    let fits =
+        op.space == Space::Global && !op.is_atomic() && !mask.is_empty() && is_plain_width(access);
+    fits.then_some(Lanes { mask, addresses, width: u32::from(width) })
+}
+
+/// The sets of some lanes of global memory.
+struct CountSets<'a>(Lanes<'a>);
+
+impl fast::Work for CountSets<'_> {
+    type Output = Option<fast::Sets>;
+
+    #[inline(always)]
+    fn run(self, ops: impl LaneOps) -> Option<fast::Sets> {
+        let Lanes { mask, addresses, width } = self.0;
+        fast::sets(ops, mask, addresses, width)
+    }
+}
+
+/// The count of one access, with or without its stages.
+struct Count<'a, const STAGES: bool> {
+    rules: &'a RuleSet,
+    access: &'a WarpAccess,
+}
+
+impl<const STAGES: bool> fast::Work for Count<'_, STAGES> {
+    type Output = Counts;
+
+    #[inline(always)]
+    fn run(self, ops: impl LaneOps) -> Counts {
+        let Self { rules, access } = self;
+        if let Some(fast) = rules.fast()
+            && let Some(Lanes { mask, addresses, width }) = fast_lanes(access)
+        {
+            if !STAGES || rules.data().tag.is_none() {
+                if let Some(sets) = fast::sets(ops, mask, addresses, width) {
+                    return rules.with_sets(fast, access, sets);
+                }
+            } else if let Some(passing) = fast.passing(access.op.kind, width)
+                && let Some((sets, stages)) =
+                    fast::pipeline(ops, fast, mask, addresses, width, passing)
+            {
+                return rules.with_stages(fast, access, sets, stages);
+            }
+        }
+        rules.count_parts(access, STAGES)
+    }
+}
+
 /// What the tag and data stages do with one access.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StageResult {
+    /// Of a reduction or atomic: sectors of each round, summed.
     pub(crate) sectors: Option<u32>,
     /// Wavefronts, or the rounds of a reduction or atomic.
     pub(crate) tag_wavefronts: Option<LaneSets>,
@@ -224,4 +378,122 @@ fn local_blocks(lanes: Lanes<'_>, shift: u32) -> u32 {
         }
     }
     count as u32
+}
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Op;
+    use crate::fast::Work;
+    use crate::rules::{LaneGroups, RuleData, SharedLoadGroup};
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+    use std::vec::Vec;
+
+    /// The rule sets that are shipped, and made-up ones beside Hopper's: what
+    /// the fast path takes by other data, and what it must leave to the stages.
+    static RULES: LazyLock<Vec<RuleSet>> = LazyLock::new(|| {
+        let hopper = RuleSet::for_arch("9.0").unwrap();
+        let changes: &[fn(&mut RuleData)] = &[
+            |data| data.tag.as_mut().unwrap().hash = [0b1011].into(),
+            |data| data.tag.as_mut().unwrap().hash = [0x55_5555_5555, 0x1].into(),
+            |data| data.tag.as_mut().unwrap().hash = [1, 2, 4].into(),
+            |data| data.tag.as_mut().unwrap().hash = [0, 0].into(),
+            |data| data.data.as_mut().unwrap().store_gather = 1,
+            |data| {
+                let stage = data.data.as_mut().unwrap();
+                (stage.store_gather, stage.narrow_store_gather) = (3, 32);
+            },
+            |data| data.data.as_mut().unwrap().group = LaneGroups { lanes: 16, bytes: Some(128) },
+            |data| data.data.as_mut().unwrap().banks = 16,
+            |data| data.cache.as_mut().unwrap().sector_bytes = 128,
+            |data| data.cache.as_mut().unwrap().sector_bytes = 64,
+            |data| data.cache.as_mut().unwrap().line_bytes = 256,
+            |data| data.cache.as_mut().unwrap().sectors_reach_l2 = false,
+            |data| (data.tag, data.data, data.atomic) = (None, None, None),
+            |data| data.shared.as_mut().unwrap().bank_bytes = 8,
+            |data| data.shared.as_mut().unwrap().group = LaneGroups { lanes: 2, bytes: None },
+            |data| {
+                let group = SharedLoadGroup { width: 4, lanes: 8, when_pairs_agree: [4].into() };
+                data.shared.as_mut().unwrap().load_groups.push(group);
+            },
+        ];
+        let made_up = changes.iter().map(|change| {
+            let mut data = hopper.data().clone();
+            change(&mut data);
+            RuleSet::new(data).unwrap()
+        });
+        RuleSet::shipped().chain(made_up).collect()
+    });
+
+    /// Hopper and its kin, for which most of the fast path is written, as often
+    /// as all others together.
+    fn any_rules() -> impl Strategy<Value = &'static RuleSet> {
+        let is_fast = |rules: &&RuleSet| rules.fast().is_some();
+        let (fast, other): (Vec<_>, Vec<_>) = RULES.iter().partition(is_fast);
+        prop_oneof![prop::sample::select(fast), prop::sample::select(other)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8000))]
+
+        /// The fast path, with vectors and without, and the stages, which the
+        /// recorded counters judge, are one function.
+        #[test]
+        fn fast_equals_stages(
+            (rules, access) in any_rules().prop_flat_map(|rules| {
+                (Just(rules), super::common::any_access_of(rules, |_, _| true))
+            })
+        ) {
+            let (all, sets) = (rules.count_parts(&access, true), rules.count_parts(&access, false));
+            prop_assert_eq!(rules.count(&access), all);
+            prop_assert_eq!(rules.coalesce(&access), sets);
+            let access = &access;
+            prop_assert_eq!(Count::<true> { rules, access }.run(fast::Portable), all);
+            prop_assert_eq!(Count::<false> { rules, access }.run(fast::Portable), sets);
+            shared_equals_stages(rules, access)?;
+        }
+    }
+
+    /// `count_parts` takes the short cut for shared memory too; this doesn't.
+    fn shared_equals_stages(rules: &RuleSet, access: &WarpAccess) -> Result<(), TestCaseError> {
+        let WarpAccess { op, mask, ref addresses, width, .. } = *access;
+        let (Space::Shared, Some(shared)) = (op.space, &rules.data().shared) else {
+            return Ok(());
+        };
+        let lanes = Lanes { mask, addresses, width: u32::from(width) };
+        if let Some(fast) = shared.pass_fast(op.kind, lanes) {
+            let slow = shared.pass(op.kind, lanes);
+            prop_assert_eq!(
+                slow.map(|passage| (passage.total, passage.groups.count())),
+                Some((fast.wavefronts, fast.groups))
+            );
+            prop_assert_eq!(fast.starts, lanes.distinct(0));
+        }
+        Ok(())
+    }
+
+    /// So that the property above compares something.
+    #[test]
+    fn sectored_rule_sets_take_the_fast_path() {
+        let fast: Vec<_> = RuleSet::shipped().filter(|rules| rules.fast().is_some()).collect();
+        for arch in ["7.0", "8.0", "9.0", "10.0", "12.0"] {
+            assert!(
+                fast.iter().any(|rules| rules.data().archs.iter().any(|a| a == arch)),
+                "{arch}"
+            );
+        }
+    }
+
+    #[test]
+    fn lanes_far_apart_are_counted_too() {
+        let rules = RuleSet::for_arch("9.0").unwrap();
+        let access = WarpAccess::new(Op::LOAD, 4, core::array::from_fn(|lane| (lane as u64) << 58));
+        assert_eq!(rules.count(&access).sectors, Some(32));
+        assert_eq!(rules.coalesce(&access).sectors, Some(32));
+    }
 }

@@ -18,7 +18,7 @@ use crate::count::local_address;
 use crate::counts::{Counts, Transaction};
 use crate::rules::RuleSet;
 use crate::stages::data::{Banks, Passage, words};
-use crate::stages::{LaneSets, Lanes, request};
+use crate::stages::{Lanes, request};
 
 /// Where each lane of one warp access goes, and why the counts are what they
 /// are.
@@ -226,7 +226,7 @@ impl RuleSet {
                 explanation.requests = requests.as_slice().to_vec();
                 self.explain_blocks(space, lanes, &mut explanation);
                 if space == Space::Global {
-                    self.explain_stages(access, lanes, &requests, &mut explanation);
+                    self.explain_stages(access, lanes, &mut explanation);
                     self.explain_transactions(access, lanes, &mut explanation);
                 }
             }
@@ -296,14 +296,8 @@ impl RuleSet {
     }
 
     /// Tag wavefronts and the data stage.
-    fn explain_stages(
-        &self,
-        access: &WarpAccess,
-        lanes: Lanes<'_>,
-        requests: &LaneSets,
-        explanation: &mut Explanation,
-    ) {
-        let Some(stages) = self.stages(access, lanes, requests) else { return };
+    fn explain_stages(&self, access: &WarpAccess, lanes: Lanes<'_>, explanation: &mut Explanation) {
+        let stages = self.stages(access, lanes);
         if let Some(wavefronts) = stages.tag_wavefronts {
             for (index, &mask) in wavefronts.as_slice().iter().enumerate() {
                 let mut lines = Vec::new();

@@ -46,8 +46,11 @@
 //! Without the default features the crate needs no `std`, only `alloc`.
 #![no_std]
 extern crate alloc;
-#[cfg(feature = "std")]
+#[cfg(any(feature = "std", test))]
 extern crate std;
+// The generators of `tests/common` serve the unit tests too.
+#[cfg(test)]
+extern crate self as coalescope_simulator;
 
 pub mod access;
 pub mod affine;
@@ -57,6 +60,7 @@ mod check;
 mod count;
 pub mod counts;
 pub mod explain;
+mod fast;
 mod op_name;
 pub mod rules;
 mod stages;

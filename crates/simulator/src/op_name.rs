@@ -215,34 +215,25 @@ impl Op {
     }
 
     /// Its place among [`Op::names`].
-    #[inline]
-    pub(crate) const fn index(&self) -> u32 {
-        match (self.kind, self.space) {
-            (OpKind::Load, Space::Global) => match self.cache {
-                CacheOp::Ca => 1,
-                CacheOp::Cg => 2,
-                CacheOp::Cs => 3,
-                CacheOp::Cv => 4,
-                CacheOp::Lu => 5,
-                CacheOp::Nc => 6,
-                CacheOp::Default | CacheOp::Wb | CacheOp::Wt => 0,
-            },
-            (OpKind::Store, Space::Global) => match self.cache {
-                CacheOp::Wb => 8,
-                CacheOp::Cg => 9,
-                CacheOp::Cs => 10,
-                CacheOp::Wt => 11,
-                _ => 7,
-            },
-            (OpKind::Load, Space::Shared) => 14,
-            (OpKind::Store, Space::Shared) => 15,
-            (OpKind::Reduction(_), Space::Shared) => 16,
-            (OpKind::Atomic(_), Space::Shared) => 17,
-            (OpKind::Reduction(_), _) => 12,
-            (OpKind::Atomic(_), _) => 13,
-            (OpKind::Load, Space::Local) => 18,
-            (OpKind::Store, Space::Local) => 19,
-            (OpKind::AsyncCopy, _) => 20,
+    #[inline(always)]
+    pub(crate) fn index(&self) -> u32 {
+        // By cache operator, in the order of `CacheOp`.
+        const LOADS: [u8; 9] = [0, 1, 2, 3, 5, 4, 0, 0, 6];
+        const STORES: [u8; 9] = [7, 7, 9, 10, 7, 7, 8, 11, 7];
+        let global = matches!(self.space, Space::Global);
+        let of = |kind: u32, shared: u32, local: u32| match self.space {
+            Space::Shared => shared,
+            Space::Local => local,
+            Space::Global => kind,
+        };
+        match self.kind {
+            OpKind::Load if global => LOADS[self.cache as usize] as u32,
+            OpKind::Store if global => STORES[self.cache as usize] as u32,
+            OpKind::Load => of(0, 14, 18),
+            OpKind::Store => of(7, 15, 19),
+            OpKind::Reduction(_) => of(12, 16, 12),
+            OpKind::Atomic(_) => of(13, 17, 13),
+            OpKind::AsyncCopy => 20,
         }
     }
 

@@ -34,20 +34,22 @@ use core::fmt;
 use serde::Deserialize;
 
 use crate::access::{AtomicOp, Op, OpKind, Space, ValueKind, WARP_LANES};
+use crate::fast::FastRules;
 
-/// The files shipped with the crate, oldest architecture first.
-const FILES: &[&str] = &[
-    include_str!("../arch/1.0.toml"),
-    include_str!("../arch/1.2.toml"),
-    include_str!("../arch/2.0.toml"),
-    include_str!("../arch/3.0.toml"),
-    include_str!("../arch/3.0-bank8.toml"),
-    include_str!("../arch/3.5.toml"),
-    include_str!("../arch/5.0.toml"),
-    include_str!("../arch/7.0.toml"),
-    include_str!("../arch/8.0.toml"),
-    include_str!("../arch/9.0.toml"),
-    include_str!("../arch/10.0.toml"),
+/// The files shipped with the crate, oldest architecture first, with the
+/// architectures that each is for.
+const FILES: &[(&[&str], &str)] = &[
+    (&["1.0", "1.1"], include_str!("../arch/1.0.toml")),
+    (&["1.2", "1.3"], include_str!("../arch/1.2.toml")),
+    (&["2.0", "2.1"], include_str!("../arch/2.0.toml")),
+    (&["3.0", "3.2"], include_str!("../arch/3.0.toml")),
+    (&["3.0-bank8", "3.2-bank8"], include_str!("../arch/3.0-bank8.toml")),
+    (&["3.5", "3.7"], include_str!("../arch/3.5.toml")),
+    (&["5.0", "5.2", "5.3", "6.0", "6.1", "6.2"], include_str!("../arch/5.0.toml")),
+    (&["7.0", "7.2", "7.5"], include_str!("../arch/7.0.toml")),
+    (&["8.0", "8.6", "8.7", "8.9"], include_str!("../arch/8.0.toml")),
+    (&["9.0"], include_str!("../arch/9.0.toml")),
+    (&["10.0", "10.3", "11.0", "12.0", "12.1"], include_str!("../arch/10.0.toml")),
 ];
 
 /// How well the rules of a file are known.
@@ -80,6 +82,27 @@ impl fmt::Display for Evidence {
 pub struct RuleSet {
     data: RuleData,
     inexact: Vec<ClassMask>,
+    /// By operation and log2 of the width.
+    exactness: [[Exactness; WIDTHS]; OPS],
+    fast: Option<FastRules>,
+}
+
+/// Room for the widths 1 to 32 bytes, by their log2.
+const WIDTHS: usize = 8;
+/// Room for the operation names.
+const OPS: usize = 32;
+
+/// Whether the accesses of one operation and width are exact: with fewer tag
+/// wavefronts than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exactness(u32);
+
+impl Exactness {
+    const ALWAYS: Self = Self(u32::MAX);
+    const NEVER: Self = Self(0);
+    /// It depends on more; ask the classes. (No access has as many tag
+    /// wavefronts.)
+    const DEPENDS: Self = Self(u32::MAX - 1);
 }
 
 /// The data of a rule set: one field for each key of an `arch/*.toml`.
@@ -358,6 +381,19 @@ struct ClassMask {
     above_tag_wavefronts: u32,
 }
 
+impl Exactness {
+    /// What two classes say together.
+    fn and(self, other: Self) -> Self {
+        if self == Self::NEVER || other == Self::NEVER {
+            Self::NEVER
+        } else if self == Self::DEPENDS || other == Self::DEPENDS {
+            Self::DEPENDS
+        } else {
+            Self(self.0.min(other.0))
+        }
+    }
+}
+
 impl ClassMask {
     fn new(class: &InexactClass) -> Self {
         let mut mask = Self {
@@ -388,7 +424,20 @@ impl ClassMask {
         mask
     }
 
-    #[inline]
+    /// Whether some access of this operation and log2 of the width is in it.
+    fn concerns(&self, op: u32, width: usize) -> bool {
+        self.ops >> op & 1 == 1 && self.widths >> width & 1 == 1
+    }
+
+    /// What it says of the operations and widths that it concerns.
+    fn exactness(&self) -> Exactness {
+        match self.above_tag_wavefronts {
+            _ if !self.any_atomic || !self.any_type => Exactness::DEPENDS,
+            0 => Exactness::NEVER,
+            above => Exactness(above.saturating_add(1).min(Exactness::DEPENDS.0 - 1)),
+        }
+    }
+
     fn holds(&self, op: &Op, width: u8, tag_wavefronts: Option<u32>) -> bool {
         let size = width.trailing_zeros() % 8;
         let atomic = match op.kind {
@@ -547,6 +596,9 @@ impl RuleData {
             require_power_of_two("shared.merged_rows", shared.merged_rows, 1)?;
             groups("shared.request", shared.request)?;
             groups("shared.group", shared.group)?;
+            if let Some(width) = shared.widths.iter().find(|width| !self.widths.contains(width)) {
+                refuse("shared.widths", alloc::format!("{width} is not among widths"))?;
+            }
             if shared.banks > MAX_BANKS {
                 refuse("shared.banks", alloc::format!("{} is above {MAX_BANKS}", shared.banks))?;
             }
@@ -574,6 +626,32 @@ impl RuleData {
     }
 }
 
+impl RuleData {
+    /// What the fast path needs, if the geometry is the one it is written for.
+    fn fast(&self) -> Option<FastRules> {
+        let whole_warp = LaneGroups { lanes: WARP_LANES as u8, bytes: None };
+        let cache = self.cache?;
+        if (cache.line_bytes, cache.sector_bytes, self.request) != (128, 32, whole_warp)
+            || self.transactions.is_some()
+        {
+            return None;
+        }
+        let row = LaneGroups { lanes: WARP_LANES as u8, bytes: Some(128) };
+        let (hash, gather) = match (&self.tag, self.data) {
+            (None, None) => ([0, 0], None),
+            (Some(tag), Some(data))
+                if tag.hash.len() <= 2
+                    && (data.banks, data.bank_bytes, data.group) == (32, 4, row) =>
+            {
+                let mask = |bit: usize| tag.hash.get(bit).copied().unwrap_or(0);
+                ([mask(0), mask(1)], Some([data.gather(4), data.gather(1)]))
+            }
+            _ => return None,
+        };
+        Some(FastRules { hash, gather, sectors_reach_l2: cache.sectors_reach_l2 })
+    }
+}
+
 /// Most banks that the engine's counters hold.
 pub(crate) const MAX_BANKS: u32 = 64;
 
@@ -593,25 +671,36 @@ impl RuleSet {
     /// Checks rules that are already data.
     pub fn new(data: RuleData) -> Result<Self, RuleError> {
         data.validate()?;
-        let inexact = data.inexact.iter().map(ClassMask::new).collect();
-        Ok(Self { data, inexact })
+        let inexact: Vec<ClassMask> = data.inexact.iter().map(ClassMask::new).collect();
+        let exactness = core::array::from_fn(|op| {
+            core::array::from_fn(|width| {
+                if data.evidence == Evidence::Hypothesis {
+                    return Exactness::NEVER;
+                }
+                let of_class = inexact.iter().filter(|class| class.concerns(op as u32, width));
+                of_class.map(ClassMask::exactness).fold(Exactness::ALWAYS, Exactness::and)
+            })
+        });
+        let fast = data.fast();
+        Ok(Self { data, inexact, exactness, fast })
     }
 
     /// The shipped rule set for a compute capability ("9.0"); `None` when
     /// there is none. The rules are read at each call: keep them.
     pub fn for_arch(arch: &str) -> Option<Self> {
-        Self::shipped().find(|rules| rules.data.archs.iter().any(|known| known == arch))
+        let (_, text) = FILES.iter().find(|(archs, _)| archs.contains(&arch))?;
+        Self::from_toml(text).ok()
     }
 
     /// All shipped rule sets, oldest architecture first.
     pub fn shipped() -> impl Iterator<Item = Self> {
-        FILES.iter().filter_map(|text| Self::from_toml(text).ok())
+        FILES.iter().filter_map(|(_, text)| Self::from_toml(text).ok())
     }
 
     /// The compute capabilities that [`RuleSet::for_arch`] knows, oldest
     /// first.
     pub fn known_archs() -> Vec<String> {
-        Self::shipped().flat_map(|rules| rules.data.archs).collect()
+        FILES.iter().flat_map(|(archs, _)| archs.iter().map(ToString::to_string)).collect()
     }
 
     /// The data it was made from.
@@ -658,9 +747,25 @@ impl RuleSet {
 
     /// Whether counts of this class of access are believed to be the device's
     /// own, given how many tag wavefronts it has (where they are defined).
+    #[inline(always)]
     pub fn is_exact(&self, op: &Op, width: u8, tag_wavefronts: Option<u32>) -> bool {
-        self.data.evidence != Evidence::Hypothesis
-            && !self.inexact.iter().any(|class| class.holds(op, width, tag_wavefronts))
+        let size = width.trailing_zeros() as usize % WIDTHS;
+        let exactness = self.exactness[op.index() as usize % OPS][size];
+        if exactness == Exactness::DEPENDS {
+            return self.is_outside_classes(op, width, tag_wavefronts);
+        }
+        tag_wavefronts.unwrap_or(0) < exactness.0
+    }
+
+    #[cold]
+    fn is_outside_classes(&self, op: &Op, width: u8, tag_wavefronts: Option<u32>) -> bool {
+        !self.inexact.iter().any(|class| class.holds(op, width, tag_wavefronts))
+    }
+
+    /// What the fast path needs, if the geometry is today's.
+    #[inline]
+    pub(crate) fn fast(&self) -> Option<&FastRules> {
+        self.fast.as_ref()
     }
 
     /// The widths that `op` may have, in bytes a lane.
@@ -682,10 +787,9 @@ mod tests {
 
     #[test]
     fn every_shipped_file_is_sound() {
-        for text in FILES {
-            if let Err(error) = RuleSet::from_toml(text) {
-                panic!("{error}\n{text}");
-            }
+        for (archs, text) in FILES {
+            let rules = RuleSet::from_toml(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            assert_eq!(rules.archs(), *archs);
         }
         assert_eq!(RuleSet::shipped().count(), FILES.len());
         let archs = RuleSet::known_archs();

@@ -10,32 +10,42 @@
 //! several rounds touch counts several times. On an H200 this agrees with
 //! every one of the 201 recorded 4- and 8-byte integer additions.
 
+use super::tag::MAX_TAG_BANKS;
 use super::{LaneSets, Lanes};
-use crate::access::LaneMask;
+use crate::access::{LaneMask, WARP_LANES};
 use crate::rules::TagStage;
 
 /// The rounds of a reduction or atomic.
 pub(crate) fn rounds(tag: &TagStage, lanes: Lanes<'_>, line_shift: u32) -> LaneSets {
+    let mut line = [0; WARP_LANES];
+    // Tag bank and offset in the line: all that the test for a conflict sees.
+    let mut key = [u64::MAX; WARP_LANES];
+    let mut of_bank = [LaneMask::EMPTY; MAX_TAG_BANKS];
+    for (lane, address) in lanes.iter() {
+        line[lane] = address >> line_shift;
+        let bank = tag.bank(line[lane]);
+        key[lane] = u64::from(bank) << line_shift | address & ((1 << line_shift) - 1);
+        of_bank[bank as usize % MAX_TAG_BANKS].0 |= 1 << lane;
+    }
+    // Of each lane, the earlier lanes that it waits for while they are pending.
+    let mut waits_for = [0; WARP_LANES];
+    for lane in lanes.mask.lanes() {
+        for earlier in 0..lane {
+            waits_for[lane] |= u32::from(key[earlier] == key[lane]) << earlier;
+        }
+    }
     let mut rounds = LaneSets::default();
-    let offset_mask = (1u64 << line_shift) - 1;
     let mut pending = lanes.mask;
     while !pending.is_empty() {
         let mut served = LaneMask::EMPTY;
-        for lane in pending.lanes() {
-            let address = lanes.addresses[lane];
-            let (line, offset) = (address >> line_shift, address & offset_mask);
-            let bank = tag.bank(line);
-            let earlier = LaneMask(pending.0 & ((1u32 << lane) - 1));
+        for bank in &of_bank[..tag.banks() as usize] {
+            let here = LaneMask(bank.0 & pending.0);
             // The bank's line is that of its first pending lane.
-            let leads = |other: &usize| tag.bank(lanes.addresses[*other] >> line_shift) == bank;
-            let leader = earlier.lanes().find(leads);
-            let same_line = leader.is_none_or(|other| lanes.addresses[other] >> line_shift == line);
-            let waits = earlier
-                .lanes()
-                .filter(leads)
-                .any(|other| lanes.addresses[other] & offset_mask == offset);
-            if same_line && !waits {
-                served.0 |= 1 << lane;
+            let Some(leader) = here.lanes().next() else { continue };
+            for lane in here.lanes() {
+                if line[lane] == line[leader] && waits_for[lane] & pending.0 == 0 {
+                    served.0 |= 1 << lane;
+                }
             }
         }
         rounds.push(served);

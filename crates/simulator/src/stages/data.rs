@@ -50,14 +50,15 @@ impl Banks {
 
     /// Wavefronts of a group: distinct words of its fullest bank.
     pub(crate) fn wavefronts(&self, lanes: Lanes<'_>) -> u32 {
-        let mut depth = [0u32; MAX_BANKS as usize];
-        let mut seen = [(0u32, 0u64); WARP_LANES * 32];
-        let mut count = 0;
+        if self.merged_rows > 1 {
+            return self.merged_wavefronts(lanes);
+        }
+        let mut depth = [0u8; MAX_BANKS as usize];
         let mut done = [0u64; WARP_LANES];
         let mut distinct = 0;
         for (_, address) in lanes.iter() {
-            // Lanes of one width and alignment touch the same bytes or none in
-            // common, down to the word.
+            // Lanes of one width and alignment touch the same words or none in
+            // common.
             let first = address >> self.bytes.trailing_zeros();
             if done[..distinct].contains(&first) {
                 continue;
@@ -65,17 +66,31 @@ impl Banks {
             done[distinct] = first;
             distinct += 1;
             for word in words(address, lanes.width, self.bytes) {
-                let place = (self.bank(word), self.row(word));
-                // Within merged rows two lanes' words can still coincide.
-                if self.merged_rows > 1 && seen[..count].contains(&place) {
-                    continue;
-                }
-                seen[count] = place;
-                count += 1;
-                depth[place.0 as usize] += 1;
+                let depth = &mut depth[self.bank(word) as usize];
+                *depth = depth.saturating_add(1);
             }
         }
-        depth.into_iter().max().unwrap_or(0)
+        depth.into_iter().max().unwrap_or(0).into()
+    }
+
+    /// The same where a bank serves several rows at once: different words can
+    /// then be one.
+    fn merged_wavefronts(&self, lanes: Lanes<'_>) -> u32 {
+        const MOST_WORDS: usize = 8;
+        let mut depth = [0u8; MAX_BANKS as usize];
+        let mut seen = [(0u32, 0u64); WARP_LANES * MOST_WORDS];
+        let mut count = 0;
+        for (_, address) in lanes.iter() {
+            for word in words(address, lanes.width, self.bytes) {
+                let place = (self.bank(word), self.row(word));
+                if !seen[..count].contains(&place) && count < seen.len() {
+                    seen[count] = place;
+                    count += 1;
+                    depth[place.0 as usize] += 1;
+                }
+            }
+        }
+        depth.into_iter().max().unwrap_or(0).into()
     }
 }
 
@@ -109,6 +124,16 @@ impl DataStage {
         Banks { count: self.banks, bytes: self.bank_bytes, merged: 0, merged_rows: 1 }
     }
 
+    /// Tag wavefronts that a store of lanes of `width` bytes gathers.
+    #[inline]
+    pub(crate) fn gather(&self, width: u32) -> u32 {
+        u32::from(if width >= self.bank_bytes {
+            self.store_gather
+        } else {
+            self.narrow_store_gather
+        })
+    }
+
     /// Loads: the groups of each tag wavefront.
     pub(crate) fn load(&self, lanes: Lanes<'_>, tag_wavefronts: &LaneSets) -> Passage {
         let mut passage = Passage::default();
@@ -121,13 +146,8 @@ impl DataStage {
     /// Stores: the groups of the first tag wavefronts together, then of each
     /// later one.
     pub(crate) fn store(&self, lanes: Lanes<'_>, tag_wavefronts: &LaneSets) -> Passage {
-        let gather = if lanes.width >= self.bank_bytes {
-            self.store_gather
-        } else {
-            self.narrow_store_gather
-        };
         let sets = tag_wavefronts.as_slice();
-        let (first, later) = sets.split_at(sets.len().min(gather as usize));
+        let (first, later) = sets.split_at(sets.len().min(self.gather(lanes.width) as usize));
         let mut gathered = crate::access::LaneMask::EMPTY;
         for set in first {
             gathered.0 |= set.0;

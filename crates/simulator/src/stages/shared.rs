@@ -3,6 +3,7 @@
 use super::data::{Banks, Passage};
 use super::{LaneSets, Lanes, request};
 use crate::access::OpKind;
+use crate::fast::{self, CountShared, SharedCounts};
 use crate::rules::SharedMemory;
 
 impl SharedMemory {
@@ -34,12 +35,31 @@ impl SharedMemory {
         }
     }
 
+    /// The counts, where [`crate::fast`] has them.
+    pub(crate) fn pass_fast(&self, kind: OpKind, lanes: Lanes<'_>) -> Option<SharedCounts> {
+        if (self.banks, self.bank_bytes, self.merged_rows, self.broadcast) != (32, 4, 1, true)
+            || !self.defines(kind, lanes.width)
+            || lanes.mask.is_empty()
+        {
+            return None;
+        }
+        let group = self.group_lanes(kind, lanes);
+        if group < fast::LEAST_GROUP {
+            return None;
+        }
+        let Lanes { mask, addresses, width } = lanes;
+        fast::vectorized(CountShared { mask, addresses, width, group })
+    }
+
+    fn defines(&self, kind: OpKind, width: u32) -> bool {
+        matches!(kind, OpKind::Load | OpKind::Store)
+            && self.widths.iter().any(|&known| u32::from(known) == width)
+    }
+
     /// The groups and their wavefronts; `None` where the rule set does not
     /// define them.
     pub(crate) fn pass(&self, kind: OpKind, lanes: Lanes<'_>) -> Option<Passage> {
-        if !matches!(kind, OpKind::Load | OpKind::Store)
-            || !self.widths.iter().any(|&width| u32::from(width) == lanes.width)
-        {
+        if !self.defines(kind, lanes.width) {
             return None;
         }
         let mut passage = Passage::default();

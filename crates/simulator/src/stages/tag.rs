@@ -20,7 +20,7 @@ use crate::access::WARP_LANES;
 use crate::rules::TagStage;
 
 /// Most banks that a hash of 5 bits selects.
-const MAX_TAG_BANKS: usize = 32;
+pub(super) const MAX_TAG_BANKS: usize = 32;
 
 impl TagStage {
     /// The tag bank of a line, given its index (address ÷ line size).

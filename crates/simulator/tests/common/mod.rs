@@ -1,4 +1,7 @@
-//! Random warp accesses for the property tests.
+//! Random warp accesses for the property tests, here and in the crate.
+
+// The crate's own tests include this file, and it has no prelude of std.
+use std::vec::Vec;
 
 use coalescope_simulator::{LaneMask, Op, OpKind, RuleSet, WARP_LANES, WarpAccess};
 use proptest::prelude::*;

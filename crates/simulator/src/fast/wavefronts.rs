@@ -1,0 +1,81 @@
+//! The tag and data stages of an access whose lines are known.
+
+use super::lane_ops::CHUNK;
+use super::lines::Lines;
+use super::{FastRules, LaneOps, Passing, Stages};
+use crate::access::WARP_LANES;
+
+/// The lines of each tag bank as masks, from the mask of all lines.
+///
+/// Only the low 32 bits of the hash are looked at: lines for which the others
+/// matter lie too far apart for the fast path, or have these bits in common,
+/// which exchanges banks but keeps them apart.
+#[inline(always)]
+pub(super) fn tag_banks(
+    ops: impl LaneOps,
+    lines: &[u32; WARP_LANES],
+    all: u32,
+    hash: [u64; 2],
+) -> [u32; 4] {
+    let [low, high] = ops.parities(lines, hash.map(|mask| mask as u32));
+    [all & !low & !high, all & low & !high, all & !low & high, all & low & high]
+}
+
+/// The number of lines in the fullest bank.
+#[inline(always)]
+pub(super) fn depth([a, b, c, d]: [u32; 4]) -> u32 {
+    let most = |one: u32, other: u32| one.count_ones().max(other.count_ones());
+    most(a, b).max(most(c, d))
+}
+
+/// The tag and data stages.
+#[inline(always)]
+pub(super) fn stages<const P: usize>(
+    ops: impl LaneOps,
+    rules: &FastRules,
+    lines: &Lines<P>,
+    passing: Passing,
+) -> Stages {
+    let mut banks = tag_banks(ops, &lines.index, lines.firsts, rules.hash);
+    let tag_wavefronts = depth(banks);
+    let mut result = Stages { tag_wavefronts, ..Stages::default() };
+    let mut wavefront = 0;
+    if let Passing::Store { gather } = passing {
+        if tag_wavefronts <= gather {
+            banks = [0; 4];
+        } else {
+            for _ in 0..gather {
+                banks = banks.map(|bank| bank & bank.wrapping_sub(1));
+            }
+        }
+        let gathered = lines.firsts & !(banks[0] | banks[1] | banks[2] | banks[3]);
+        for part in &lines.words {
+            let most = ops.most_shared(&ops.select(gathered, part, &[0; WARP_LANES]));
+            result.data_wavefronts += most;
+            result.groups += u32::from(most != 0);
+        }
+        wavefront = gather;
+    }
+    while wavefront < tag_wavefronts {
+        // What each bank gives in some wavefronts.
+        let mut given = [[[0; CHUNK]; 4]; P];
+        for chunk in 0..CHUNK.min((tag_wavefronts - wavefront) as usize) {
+            for (index, bank) in banks.iter_mut().enumerate() {
+                // An empty bank gives no words.
+                let filled = 0u32.wrapping_sub(u32::from(*bank != 0));
+                let line = bank.trailing_zeros() as usize % WARP_LANES;
+                *bank &= bank.wrapping_sub(1);
+                for (given, words) in given.iter_mut().zip(&lines.words) {
+                    given[index][chunk] = words[line] & filled;
+                }
+            }
+        }
+        for words in &given {
+            let (wavefronts, groups) = ops.most_shared_of_four(words);
+            result.data_wavefronts += wavefronts;
+            result.groups += groups;
+        }
+        wavefront += CHUNK as u32;
+    }
+    result
+}
