@@ -3,6 +3,7 @@
 use scenario::program::*;
 use scenario::run::{Contents, KernelText, Memory, ParamValue};
 use scenario::source::{SourceId, Sources, Span};
+use scenario::types::{StructTable, Type};
 use scenario::{Buffer, Launch, Run};
 use simulator::Op;
 use std::sync::Arc;
@@ -96,6 +97,7 @@ pub(crate) fn buffer(name: &str, scalar: Scalar, type_name: &str, len: u64) -> B
     Buffer {
         name: name.to_owned(),
         type_name: type_name.to_owned(),
+        ty: Type::Scalar(scalar),
         element_bytes: scalar.bytes(),
         scalar: Some(scalar),
         shape: vec![len],
@@ -124,6 +126,7 @@ pub(crate) fn run(program: Program, buffers: Vec<Buffer>, code: &str) -> Run {
             dynamic_shared_bytes: 0,
         },
         buffers,
+        structs: StructTable::default(),
         program,
         allows: Vec::new(),
         claims: Vec::new(),

@@ -118,6 +118,7 @@ fn buffer(
     let buffer = Buffer {
         name: name.value.clone(),
         type_name: type_name.value.clone(),
+        ty: ty.clone(),
         element_bytes,
         scalar: ty.scalar(),
         offset_bytes: offset(spec, align, &type_name.value, scope, source, sources)?,

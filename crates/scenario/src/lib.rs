@@ -94,6 +94,7 @@ pub mod run;
 mod schema;
 pub mod source;
 pub mod types;
+mod write;
 
 pub use buffers::{CUDA_PITCH_BYTES, MAX_AXES, MAX_CONTENTS, MAX_TOTAL_BYTES};
 pub use diagnostic::{Diagnostic, Diagnostics, Kind, Style};

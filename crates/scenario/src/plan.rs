@@ -2,7 +2,7 @@
 //! evaluated, and the steps from there to the typed program.
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Kind};
-use crate::document::{self, Literal, Located};
+use crate::document::{self, Document, Literal, Located, Param, Quantity, Table};
 use crate::layer::Layer;
 use crate::load::{FileError, Inner, Options, TOML, literal_text, unreadable};
 use crate::lower::{Code, Entry, Parsed};
@@ -10,6 +10,7 @@ use crate::params::{self, Definition, Scope};
 use crate::run::{ParamValue, Run};
 use crate::source::{Sources, Span};
 use crate::types::StructTable;
+use crate::write::nowhere;
 use crate::{buffers, launch};
 use std::sync::Arc;
 
@@ -145,11 +146,95 @@ impl RunPlan {
             swept: self.point.iter().map(|(name, _)| name.clone()).collect(),
             launch: scope.launch,
             buffers: scope.buffers,
+            structs,
             program,
             allows: self.inner.allows.clone(),
             claims: self.inner.document.claims.iter().map(|claim| claim.value).collect(),
             sources: Arc::clone(&self.sources),
             kernel,
+        })
+    }
+
+    /// The scenario as a file of this one run: the variant merged in, swept and
+    /// overridden parameters fixed, the kernel's text in the file.
+    ///
+    /// # Errors
+    /// A kernel whose file cannot be read.
+    pub fn document(&self) -> Result<Document, Diagnostics> {
+        let layer = &*self.layer;
+        let base = &self.inner.document;
+        let counting = self.options.counting.then_some(()).and(base.counting.as_ref());
+        let mut params = layer.params.clone();
+        for (name, param) in &mut params {
+            let name = name.value.as_str();
+            if let Some(other) = counting.and_then(|counting| counting.params.get(name)) {
+                param.value = other.value.clone();
+            }
+            let mut fix = |literal: Literal| {
+                let value = match &mut param.value {
+                    Param::Plain(value) => value,
+                    Param::Typed(typed) => &mut typed.value.value,
+                };
+                // A floating-point parameter stays one.
+                *value = match (&*value, literal) {
+                    (Literal::Float(_), Literal::Quantity(Quantity::Int(int))) => {
+                        Literal::Float(int as f64)
+                    }
+                    (_, literal) => literal,
+                };
+            };
+            if let Some((_, value)) = self.point.iter().find(|(swept, _)| swept == name) {
+                fix(value.value.clone());
+            }
+            if let Some(set) = self.overrides.iter().rfind(|set| set.name == name) {
+                let text = set.code.text.trim();
+                fix(if let Ok(int) = text.replace('_', "").parse() {
+                    Literal::Quantity(Quantity::Int(int))
+                } else if let Ok(truth) = text.parse() {
+                    Literal::Bool(truth)
+                } else if let Ok(float) = text.parse() {
+                    Literal::Float(float)
+                } else {
+                    Literal::Quantity(Quantity::Expr(text.to_owned()))
+                });
+            }
+        }
+        let mut kernel = layer.kernel.clone();
+        if let Some(kernel) = &mut kernel
+            && let Some(file) = kernel.value.file.take()
+        {
+            let text = match self.inner.kernels.get(&file.value) {
+                Some(Ok(id)) => {
+                    self.sources.get(*id).text.trim_start_matches('\u{feff}').to_owned()
+                }
+                Some(Err(FileError::NotText(error))) => {
+                    return Err(Diagnostics::new(
+                        Arc::clone(&self.sources),
+                        vec![error.as_ref().clone()],
+                    ));
+                }
+                Some(Err(FileError::Unreadable(reason))) => {
+                    let error = unreadable(file.span(TOML), &file.value, reason);
+                    return Err(Diagnostics::new(Arc::clone(&self.sources), vec![error]));
+                }
+                None => {
+                    let error = unreadable(file.span(TOML), &file.value, "it was not read");
+                    return Err(Diagnostics::new(Arc::clone(&self.sources), vec![error]));
+                }
+            };
+            kernel.value.code = Some(nowhere(text));
+        }
+        Ok(Document {
+            title: base.title.clone(),
+            summary: base.summary.clone(),
+            claims: base.claims.clone(),
+            params: Table(params),
+            launch: layer.launch.clone(),
+            structs: Table(layer.structs.clone()),
+            buffers: Table(layer.buffers.clone()),
+            kernel,
+            allow: base.allow.clone(),
+            ..Document::default()
         })
     }
 

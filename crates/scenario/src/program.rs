@@ -158,6 +158,10 @@ pub struct SharedArray {
     pub offset: u64,
     /// Size in bytes.
     pub bytes: u64,
+    /// Elements along each axis, outermost first, as it is declared.
+    pub shape: Vec<u64>,
+    /// Bytes of an element.
+    pub element_bytes: u64,
     /// Bytes of one scalar element when all elements are one integer type and
     /// contents are therefore tracked; `None` for floats and structs.
     pub integer: Option<Scalar>,

@@ -2,6 +2,7 @@
 
 use crate::program::{BufferId, Expr, Program, Scalar};
 use crate::source::{Sources, Span};
+use crate::types::{StructTable, Type};
 use std::fmt;
 use std::sync::Arc;
 
@@ -134,6 +135,8 @@ pub struct Buffer {
     pub name: String,
     /// The element type as the file writes it (`float`, `float4`, `Particle`).
     pub type_name: String,
+    /// The element type; its structs are those of [`Run::structs`].
+    pub ty: Type,
     /// Bytes of an element, padding included.
     pub element_bytes: u64,
     /// The scalar, where the element is one or a vector of one.
@@ -187,6 +190,8 @@ pub struct Run {
     /// The buffers, in the file's order; [`crate::program::BufferId`] indexes
     /// them.
     pub buffers: Vec<Buffer>,
+    /// Layouts of the structs that buffers and shared arrays hold.
+    pub structs: StructTable,
     /// The typed kernel.
     pub program: Program,
     /// Waivers.

@@ -1135,8 +1135,7 @@ impl<'a> Lowerer<'a> {
                 "write the length, or `extern` and [launch] dynamic_shared_bytes",
             ));
         }
-        let (innermost, _) = innermost(&ty);
-        let integer = match innermost {
+        let integer = match innermost(&ty).0 {
             Type::Scalar(scalar) | Type::Vector { element: scalar, .. } if !scalar.is_float() => {
                 Some(*scalar)
             }
@@ -1172,7 +1171,14 @@ impl<'a> Lowerer<'a> {
                 self.program.shared_bytes = offset.saturating_add(bytes);
                 (offset, bytes)
             };
-            self.program.shared.push(SharedArray { name: text.to_owned(), offset, bytes, integer });
+            self.program.shared.push(SharedArray {
+                name: text.to_owned(),
+                offset,
+                bytes,
+                shape: shape(&ty),
+                element_bytes: self.structs.size_of(innermost(&ty).0),
+                integer,
+            });
             id
         });
         self.shared.insert(key, id);
@@ -1594,6 +1600,17 @@ pub(crate) fn innermost(ty: &Type) -> (&Type, u64) {
         ty = element;
     }
     (ty, count)
+}
+
+/// The lengths of an array's axes, outermost first; none for what is no array.
+fn shape(ty: &Type) -> Vec<u64> {
+    let mut ty = ty;
+    let mut shape = Vec::new();
+    while let Type::Array { element, len } = ty {
+        shape.push(*len);
+        ty = element;
+    }
+    shape
 }
 
 /// The parts of an object that a list in braces fills, with the number of each

@@ -2,6 +2,7 @@
 
 use coalescope_scenario::program::*;
 use coalescope_scenario::run::{Contents, KernelText, Memory};
+use coalescope_scenario::types::{StructTable, Type};
 use coalescope_scenario::{Buffer, Launch, Run, SourceId, Sources, Span};
 use simulator::{Op, OpKind, Space};
 use std::cell::Cell;
@@ -127,6 +128,7 @@ impl Builder {
                 swept: Vec::new(),
                 launch: Launch { grid, block, registers: None, dynamic_shared_bytes: 0 },
                 buffers: Vec::new(),
+                structs: StructTable::default(),
                 program: Program::default(),
                 allows: Vec::new(),
                 claims: Vec::new(),
@@ -153,6 +155,7 @@ impl Builder {
         self.run.buffers.push(Buffer {
             name: name.to_owned(),
             type_name: format!("{scalar:?}"),
+            ty: Type::Scalar(scalar),
             element_bytes: scalar.bytes(),
             scalar: Some(scalar),
             shape: vec![len],
@@ -173,6 +176,8 @@ impl Builder {
             name: name.to_owned(),
             offset,
             bytes: len * scalar.bytes(),
+            shape: vec![len],
+            element_bytes: scalar.bytes(),
             integer: (!scalar.is_float()).then_some(scalar),
         });
         self.run.program.shared_bytes = (offset + len * scalar.bytes()).next_multiple_of(8);
