@@ -68,6 +68,15 @@ exit code 2 at the end; the rest is still counted.")]
   coalescope explain transpose --variant tiled --access 3
   coalescope explain struct-layout --access 1 --svg aos.svg")]
     Explain(ExplainArgs),
+    /// Search layouts: field order, padding, AoS/SoA/AoSoA, vector width, pitch.
+    #[command(after_help = "Examples:
+  coalescope suggest struct-layout                      layouts ranked, and the best one's scenario
+  coalescope suggest particle-update --variant aos --write better.toml
+  coalescope suggest padded-struct --json               every layout with its counts
+
+Each layout is a scenario of its own that touches the same elements; it is run
+through the model, so the counts are those of the file that is printed.")]
+    Suggest(SuggestArgs),
     /// Print a scenario's kernel as CUDA C++ or PTX.
     Emit(EmitArgs),
     /// Time and count scenarios on an NVIDIA GPU.
@@ -176,6 +185,30 @@ pub(crate) struct ExplainArgs {
     /// Write the first access shown as a picture.
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+/// `suggest`
+#[derive(Args, Debug)]
+pub(crate) struct SuggestArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Compute capability of the rule set.
+    #[arg(long, default_value = "9.0", value_name = "CC")]
+    pub(crate) arch: String,
+
+    /// Show every layout, not only the best dozen.
+    #[arg(long)]
+    pub(crate) all: bool,
+
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Write the scenario file of the best layout here, where it is another
+    /// than the present one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
 }
 
 /// `emit`

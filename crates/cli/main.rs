@@ -38,6 +38,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Sim(args) => commands::sim::run(args),
         Command::Warp(args) => commands::warp::run(args),
         Command::Explain(args) => commands::explain::run(args),
+        Command::Suggest(args) => commands::suggest::run(args),
         Command::Emit(args) => commands::emit::run(args),
         Command::Measure(args) => commands::measure::run(args),
         Command::Doctor { json } => commands::doctor::run(*json),

@@ -6,6 +6,12 @@
 //!
 //! - [`why`] is about one warp access: the reason for its counts and the
 //!   smallest change of its addresses.
+//! - [`advice`] is about an access of a run, over the warps of its launch: how
+//!   far it is from its own ideal, and the smallest change that helps.
+//! - [`counterfactual`] makes the changes and counts them: other layouts of a
+//!   buffer, wider accesses, a detour through shared memory.
+//! - [`banks`] searches pads and XOR swizzles of arrays in shared memory.
+//! - [`sample`] says which warps are looked at where a launch has many.
 //!
 //! ```
 //! use coalescope_advise::why;
@@ -17,4 +23,14 @@
 //! assert_eq!(change.what, "pad each row of 128 B by 1 element of 4 B");
 //! ```
 
+pub mod advice;
+pub mod banks;
+pub mod counterfactual;
+mod layout;
+pub mod sample;
+pub mod suggest;
 pub mod why;
+
+pub use advice::{SiteAdvice, Verdict, advise};
+pub use counterfactual::{Counted, Counterfactual, Kind, Outcome};
+pub use sample::{Extent, Options, Sample};

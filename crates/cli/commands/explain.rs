@@ -2,11 +2,13 @@
 //! they cost what they cost.
 
 use crate::args::ExplainArgs;
-use crate::commands::{GOOD, bad_input};
+use crate::commands::{GOOD, bad_input, what_if};
 use crate::output::write_whole;
 use crate::selection::{Complaints, rule_sets, runs, scenarios};
+use advise::SiteAdvice;
 use anyhow::Result;
 use scenario::eval::{Evaluator, Limits, Occurrence};
+use scenario::program::SiteId;
 use scenario::{Diagnostic, Diagnostics, Options, Run};
 use simulator::RuleSet;
 use std::io::Write;
@@ -49,12 +51,30 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     let label = plan.label();
     let named = if label.is_empty() { String::new() } else { format!(" [{label}]") };
+    let sites: Vec<SiteId> = found.iter().map(|occurrence| occurrence.site).collect();
+    let advice = match advise::advise(
+        &built,
+        rules,
+        &built.assumed_bases(),
+        Some(&sites),
+        &advise::Options::default(),
+    ) {
+        Ok(advice) => advice,
+        Err(error) => {
+            complaints.diagnostics(&Diagnostics::new(Arc::clone(&built.sources), vec![error]));
+            return Ok(bad_input());
+        }
+    };
     for occurrence in &found {
         let title = title(&built, occurrence);
         let bold = anstyle::Style::new().bold();
         writeln!(out, "{bold}{}{named}: {title}{bold:#}", built.scenario)?;
         write!(out, "{}", draw::text(rules, &occurrence.access))?;
-        writeln!(out, "\n{}\n", reason(rules, occurrence))?;
+        writeln!(
+            out,
+            "\n{}\n",
+            reason(rules, occurrence, advice.iter().find(|advice| advice.site == occurrence.site))
+        )?;
     }
     if let (Some(path), Some(first)) = (&args.svg, found.first()) {
         let title = format!("{}{named}: {}", built.scenario, title(&built, first));
@@ -96,28 +116,18 @@ fn title(run: &Run, occurrence: &Occurrence) -> String {
     }
 }
 
-/// Why so many, and what the smallest change would do.
-fn reason(rules: &RuleSet, occurrence: &Occurrence) -> String {
+/// Why so many; then, for a poor access, the change to make and those that were
+/// tried besides.
+fn reason(rules: &RuleSet, occurrence: &Occurrence, advice: Option<&SiteAdvice>) -> String {
     let why = advise::why::explain(rules, &occurrence.access);
     let mut text = format!("Why: {}.", why.sentence);
-    match why.change {
-        Some(change) => {
-            text.push_str(&format!("\nSmallest change: {}", change.what));
-            let counts = &change.counts;
-            if let (Some(sectors), Some(moved)) = (counts.sectors, counts.moved_bytes) {
-                text.push_str(&format!(": {sectors} sectors, {moved} B moved"));
-            } else if let (Some(wavefronts), Some(conflicts)) =
-                (counts.data_wavefronts, counts.bank_conflicts)
-            {
-                text.push_str(&format!(
-                    ": data wavefronts {wavefronts}, bank conflicts {conflicts}"
-                ));
-            } else if let Some(moved) = counts.moved_bytes {
-                text.push_str(&format!(": {moved} B moved"));
-            }
-            text.push('.');
-        }
-        None => text.push_str("\nNo change of the addresses alone would lower it."),
+    let Some(advice) = advice else { return text };
+    text.push_str(&format!("\nSmallest change: {}", advice.sentence()));
+    if let Some(caveat) = advice.caveat() {
+        text.push_str(&format!("\nDoes it matter? {caveat}"));
+    }
+    if !advice.counterfactuals.is_empty() {
+        text.push_str(&format!("\n\n{}", what_if::table(advice)));
     }
     text
 }

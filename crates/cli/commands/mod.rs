@@ -6,8 +6,10 @@ pub(crate) mod explain;
 pub(crate) mod list;
 pub(crate) mod measure;
 pub(crate) mod sim;
+pub(crate) mod suggest;
 pub(crate) mod table;
 pub(crate) mod warp;
+pub(crate) mod what_if;
 
 use std::process::ExitCode;
 

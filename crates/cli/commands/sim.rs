@@ -38,7 +38,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
                 }
             }
         }
-        sink.scenario(&report)?;
+        sink.scenario(&mut report)?;
     }
     sink.finish()?;
     Ok(if complaints.any() { bad_input() } else { GOOD })
@@ -142,8 +142,9 @@ impl Sink {
         Ok(())
     }
 
-    fn scenario(&mut self, report: &Report) -> Result<()> {
+    fn scenario(&mut self, report: &mut Report) -> Result<()> {
         if matches!(self, Self::Tables) && !report.is_empty() {
+            report.advise();
             write!(anstream::stdout().lock(), "{report}")?;
         }
         Ok(())

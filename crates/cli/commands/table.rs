@@ -1,10 +1,12 @@
 //! The table of `coalescope sim`: one row an access, the worst of a run first.
 
 use crate::commands::sim::Prediction;
+use advise::Verdict;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use record::units;
-use scenario::{RunPlan, Scenario};
+use scenario::program::SiteId;
+use scenario::{Run, RunPlan, Scenario};
 use simulator::{Field, RuleSet, Space, Totals};
 use std::fmt;
 
@@ -23,6 +25,20 @@ pub(crate) struct Report {
     runs: usize,
     several_archs: bool,
     rows: Vec<Row>,
+    /// Each access in the run in which it does worst.
+    worst: Vec<Worst>,
+    /// What to do about them.
+    advice: Vec<String>,
+}
+
+/// An access in the run in which it does worst.
+struct Worst {
+    access: String,
+    site: SiteId,
+    waste: f64,
+    label: String,
+    run: Run,
+    rules: RuleSet,
 }
 
 struct Row {
@@ -50,6 +66,8 @@ impl Report {
             runs: 0,
             several_archs: rules.len() > 1,
             rows: Vec::new(),
+            worst: Vec::new(),
+            advice: Vec::new(),
         }
     }
 
@@ -76,6 +94,9 @@ impl Report {
                 sector_bytes: rules.sector_bytes(),
             })
             .collect();
+        for (site, row) in rows.iter().enumerate() {
+            self.remember(SiteId(site), row, &plan.label(), prediction);
+        }
         rows.sort_by(|a, b| b.waste().total_cmp(&a.waste()));
         self.rows.extend(rows);
         let [x, y, z] = run.launch.grid;
@@ -100,6 +121,49 @@ impl Report {
                         site.label
                     ),
                 );
+            }
+        }
+    }
+
+    fn remember(&mut self, site: SiteId, row: &Row, label: &str, prediction: &Prediction) {
+        let waste = row.waste();
+        let known = self.worst.iter().position(|worst| worst.access == row.access);
+        if waste <= 0.0 || known.is_some_and(|at| self.worst[at].waste >= waste) {
+            return;
+        }
+        let worst = Worst {
+            access: row.access.clone(),
+            site,
+            waste,
+            label: label.to_owned(),
+            run: prediction.run.clone(),
+            rules: prediction.rules.clone(),
+        };
+        match known {
+            Some(at) => self.worst[at] = worst,
+            None => self.worst.push(worst),
+        }
+    }
+
+    /// Looks for what to do about the poor accesses, each in the run in which
+    /// it does worst.
+    pub(crate) fn advise(&mut self) {
+        // Less than `explain` looks at: there may be many of them.
+        let options = advise::Options { accesses: 1 << 12, ..advise::Options::default() };
+        for worst in &self.worst {
+            let (run, bases) = (&worst.run, worst.run.assumed_bases());
+            // What can't be gone through for advice was counted all the same.
+            let Ok(found) =
+                advise::advise(run, &worst.rules, &bases, Some(&[worst.site]), &options)
+            else {
+                continue;
+            };
+            for advice in found.iter().filter(|advice| advice.verdict == Verdict::Poor) {
+                let place = match worst.label.as_str() {
+                    "" => worst.access.clone(),
+                    label => format!("{}, {label}", worst.access),
+                };
+                self.advice.push(format!("{place}: {}", advice.sentence()));
             }
         }
     }
@@ -224,6 +288,9 @@ impl fmt::Display for Report {
         }
         for line in table.lines() {
             writeln!(f, "{}", line.trim_end())?;
+        }
+        for advice in &self.advice {
+            writeln!(f, "→ {advice}")?;
         }
         for (note, runs) in &self.notes {
             // What is true of all needs no names.
