@@ -56,17 +56,20 @@ pub(super) fn stages<const P: usize>(
         }
         wavefront = gather;
     }
+    // One entry more than lanes: the line of an empty bank, which has no words.
+    let mut words = [[0; WARP_LANES + 1]; P];
+    for (words, of_lines) in words.iter_mut().zip(&lines.words) {
+        words[..WARP_LANES].copy_from_slice(of_lines);
+    }
     while wavefront < tag_wavefronts {
         // What each bank gives in some wavefronts.
         let mut given = [[[0; CHUNK]; 4]; P];
         for chunk in 0..CHUNK.min((tag_wavefronts - wavefront) as usize) {
             for (index, bank) in banks.iter_mut().enumerate() {
-                // An empty bank gives no words.
-                let filled = 0u32.wrapping_sub(u32::from(*bank != 0));
-                let line = bank.trailing_zeros() as usize % WARP_LANES;
+                let line = bank.trailing_zeros() as usize;
                 *bank &= bank.wrapping_sub(1);
-                for (given, words) in given.iter_mut().zip(&lines.words) {
-                    given[index][chunk] = words[line] & filled;
+                for (given, words) in given.iter_mut().zip(&words) {
+                    given[index][chunk] = words[line];
                 }
             }
         }
