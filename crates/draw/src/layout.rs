@@ -1,6 +1,7 @@
 //! What both forms of the picture need: lane lists in words, and which bytes
 //! of a sector are used.
 
+use simulator::explain::{BankWord, DataWavefront, LaneUse, TagWavefront};
 use simulator::{Explanation, LaneMask, RuleSet, Space, WarpAccess};
 
 /// `0–7, 12, 14`: the lanes of a mask, runs of three and more shortened.
@@ -27,6 +28,55 @@ pub(crate) fn lane_list(mask: LaneMask) -> String {
 pub(crate) fn lanes_in_words(mask: LaneMask) -> String {
     let plural = if mask.count() == 1 { "lane" } else { "lanes" };
     format!("{plural} {}", lane_list(mask))
+}
+
+/// A text of at most `most` characters, its end replaced by `…` where it is
+/// longer.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The end of an address, which is what differs within one access.
+pub(crate) fn short_address(address: u64) -> String {
+    if address <= 0xff_ffff {
+        format!("{address:#x}")
+    } else {
+        format!("…{:06x}", address & 0xff_ffff)
+    }
+}
+
+/// Place of the line of a tag bank that a wavefront looks up.
+pub(crate) fn line_in_bank(
+    explanation: &Explanation,
+    wavefront: &TagWavefront,
+    bank: u32,
+) -> Option<usize> {
+    let of_bank = |line: &usize| explanation.lines.get(*line)?.tag_bank.filter(|b| *b == bank);
+    wavefront.lines.iter().copied().find(|line| of_bank(line).is_some())
+}
+
+/// The lanes to which a data wavefront gives a word.
+pub(crate) fn lanes_served<'a>(
+    explanation: &'a Explanation,
+    wavefront: &'a DataWavefront,
+    word: &'a BankWord,
+) -> impl Iterator<Item = &'a LaneUse> {
+    explanation.lanes.iter().filter(move |lane| {
+        wavefront.lanes.contains(usize::from(lane.lane)) && lane.words.contains(word)
+    })
+}
+
+/// Paint of a lane: that of its line, of its transaction, or, in shared memory,
+/// of the group in which it passes the banks.
+pub(crate) fn color_of_lane(explanation: &Explanation, lane: &LaneUse) -> usize {
+    let of_transaction = || {
+        let lane = usize::from(lane.lane);
+        explanation.transactions.iter().position(|used| used.lanes.contains(lane))
+    };
+    lane.lines.first().copied().or_else(of_transaction).or(lane.data_group).unwrap_or(0)
 }
 
 /// Bytes of each 4-byte word of a sector that the active lanes touch, in order

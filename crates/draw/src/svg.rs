@@ -1,8 +1,11 @@
 //! The picture as SVG, for a slide or a page.
 
-use crate::layout::{counted, headline, lane_list, lanes_in_words, words_used};
+use crate::layout::{
+    color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served, line_in_bank,
+    short_address, shortened, words_used,
+};
 use crate::palette::paint;
-use simulator::explain::{Explanation, LaneUse, WavefrontKind};
+use simulator::explain::{Explanation, WavefrontKind};
 use simulator::{RuleSet, Space, WARP_LANES, WarpAccess};
 use std::fmt::Write;
 
@@ -39,7 +42,8 @@ pub fn svg(rules: &RuleSet, access: &WarpAccess, title: &str) -> String {
         _ => {
             let mut bottom = lines(&mut body, rules, access, &explanation);
             bottom = transactions(&mut body, &explanation, bottom);
-            if explanation.counts.bank_conflicts.is_some_and(|conflicts| conflicts > 0) {
+            bottom = tag_stage(&mut body, rules, &explanation, bottom);
+            if explanation.data_wavefronts.len() > 1 {
                 bottom = banks(&mut body, &explanation, bottom + 40.0);
             }
             bottom
@@ -63,6 +67,7 @@ const INK: &str = "#1a1a1a";
 const SOFT: &str = "#5a5a5a";
 const FAINT: &str = "#c8c8c8";
 const EMPTY: &str = "#f4f4f4";
+const ALARM: &str = "#b00020";
 
 #[derive(Default)]
 struct Canvas {
@@ -141,7 +146,7 @@ fn lanes(body: &mut Canvas, access: &WarpAccess, explanation: &Explanation) {
         let used = explanation.lanes.iter().find(|used| usize::from(used.lane) == lane);
         match used {
             Some(used) => {
-                let index = color_of(access, explanation, used);
+                let index = color_of_lane(explanation, used);
                 body.rect(x, LANE_TOP, pitch - 3.0, LANE_HEIGHT, paint(index).hex, INK);
                 body.text(
                     lane_center(lane),
@@ -178,19 +183,6 @@ fn lanes(body: &mut Canvas, access: &WarpAccess, explanation: &Explanation) {
             "No lane is on: the instruction sends no request.",
         );
     }
-}
-
-fn color_of(access: &WarpAccess, explanation: &Explanation, used: &LaneUse) -> usize {
-    if access.op.space == Space::Shared {
-        return used.data_group.unwrap_or(0);
-    }
-    used.lines.first().copied().unwrap_or_else(|| {
-        explanation
-            .transactions
-            .iter()
-            .position(|transaction| transaction.lanes.contains(usize::from(used.lane)))
-            .unwrap_or(0)
-    })
 }
 
 /// The lines in order of address, four sectors each, filled as far as their
@@ -279,7 +271,12 @@ fn lines(
             "normal",
             "middle",
             INK,
-            &short_address(used.address, columns),
+            // In narrow columns only the end of an address, which is what differs.
+            &if columns <= 6 {
+                format!("line {:#x}", used.address)
+            } else {
+                short_address(used.address)
+            },
         );
         let (separator, size) = if columns > 4 { (" · ", 9.0) } else { (" · ", 11.0) };
         body.text(
@@ -300,15 +297,6 @@ fn lines(
     );
     body.text(MARGIN, bottom + 10.0, 12.0, "normal", "start", SOFT, &legend);
     bottom + 16.0
-}
-
-/// In narrow columns only the end of an address, which is what differs.
-fn short_address(address: u64, columns: usize) -> String {
-    if columns <= 6 {
-        format!("line {address:#x}")
-    } else {
-        format!("…{:06x}", address & 0xff_ffff)
-    }
 }
 
 /// Fills the used words of a sector; of local memory, whose bytes are not at
@@ -373,6 +361,49 @@ fn transactions(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
     y + 20.0
 }
 
+/// Tag banks as columns, tag wavefronts as rows, each with the lanes it serves;
+/// nothing where one wavefront does. Returns the y below them.
+fn tag_stage(body: &mut Canvas, rules: &RuleSet, explanation: &Explanation, top: f64) -> f64 {
+    let Some(tag) = rules.data().tag.as_ref().filter(|_| explanation.tag_wavefronts.len() > 1)
+    else {
+        return top;
+    };
+    let top = top + 40.0;
+    let banks = tag.banks();
+    let left = MARGIN + 92.0;
+    let pitch = (INNER * 0.55 / f64::from(banks)).min(96.0);
+    let row = if explanation.tag_wavefronts.len() > 16 { 16.0 } else { 22.0 };
+    body.text(MARGIN, top, 12.0, "normal", "start", SOFT, "tag bank");
+    for bank in 0..banks {
+        let middle = left + pitch * (f64::from(bank) + 0.5);
+        body.text(middle, top, 11.0, "normal", "middle", SOFT, &bank.to_string());
+    }
+    let mut y = top + 8.0;
+    for (index, wavefront) in explanation.tag_wavefronts.iter().enumerate() {
+        let base = y + row * 0.7;
+        body.text(MARGIN, base, 11.0, "normal", "start", INK, &format!("wavefront {index}"));
+        for bank in 0..banks {
+            let x = left + pitch * f64::from(bank);
+            let Some(line) = line_in_bank(explanation, wavefront, bank) else {
+                body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, EMPTY, "none");
+                continue;
+            };
+            body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, paint(line).hex, INK);
+            if pitch > 56.0 {
+                let end = short_address(explanation.lines[line].address);
+                body.text(x + pitch / 2.0, base, 11.0, "normal", "middle", ink_on(line), &end);
+            }
+        }
+        let served = shortened(&lanes_in_words(wavefront.lanes), 68);
+        let x = left + pitch * f64::from(banks) + 14.0;
+        body.text(x, base, 11.0, "normal", "start", INK, &served);
+        y += row;
+    }
+    let legend = "Each row is a tag wavefront: it looks up at most one line of each tag bank, for the lanes beside it.";
+    body.text(MARGIN, y + 18.0, 12.0, "normal", "start", SOFT, legend);
+    y + 26.0
+}
+
 /// Banks as columns, data wavefronts as rows. Returns the y below them.
 fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
     let Some(last) =
@@ -384,7 +415,7 @@ fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
     let left = MARGIN + 92.0;
     let pitch = (WIDTH - MARGIN - left) / count as f64;
     let row = if explanation.data_wavefronts.len() > 16 { 16.0 } else { 22.0 };
-    body.text(MARGIN, top, 12.0, "normal", "start", SOFT, "bank");
+    body.text(MARGIN, top, 12.0, "normal", "start", SOFT, "data bank");
     for bank in 0..count {
         body.text(
             left + pitch * (bank as f64 + 0.5),
@@ -399,50 +430,65 @@ fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
     let mut y = top + 8.0;
     for (index, wavefront) in explanation.data_wavefronts.iter().enumerate() {
         let kind = match wavefront.kind {
-            WavefrontKind::Data => "",
-            WavefrontKind::Result => " (result)",
-            WavefrontKind::Extra => " (extra)",
+            WavefrontKind::Data => "wavefront",
+            WavefrontKind::Result => "result",
+            WavefrontKind::Extra => "extra",
         };
-        body.text(
-            MARGIN,
-            y + row * 0.7,
-            11.0,
-            "normal",
-            "start",
-            INK,
-            &format!("wavefront {index}{kind}"),
-        );
+        body.text(MARGIN, y + row * 0.7, 11.0, "normal", "start", INK, &format!("{kind} {index}"));
         for bank in 0..count {
             let x = left + pitch * bank as f64;
             body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, EMPTY, "none");
             let Some(word) = wavefront.words.iter().find(|word| word.bank as usize == bank) else {
                 continue;
             };
-            let served: Vec<u8> = explanation
-                .lanes
-                .iter()
-                .filter(|lane| {
-                    wavefront.lanes.contains(usize::from(lane.lane)) && lane.words.contains(word)
-                })
-                .map(|lane| lane.lane)
-                .collect();
-            body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, paint(wavefront.group).hex, INK);
-            if let Some(first) = served.first() {
-                let more = if served.len() > 1 { "+" } else { "" };
-                body.text(
-                    x + pitch / 2.0,
-                    y + row * 0.7,
-                    11.0,
-                    "normal",
-                    "middle",
-                    ink_on(wavefront.group),
-                    &format!("{first}{more}"),
-                );
-            }
+            let mut served = lanes_served(explanation, wavefront, word);
+            let Some(first) = served.next() else { continue };
+            let more = if served.next().is_some() { "+" } else { "" };
+            let color = color_of_lane(explanation, first);
+            body.rect(x + 1.0, y + 1.0, pitch - 2.0, row - 2.0, paint(color).hex, INK);
+            body.text(
+                x + pitch / 2.0,
+                y + row * 0.7,
+                11.0,
+                "normal",
+                "middle",
+                ink_on(color),
+                &format!("{}{more}", first.lane),
+            );
         }
         y += row;
     }
-    let legend = "Each row is a data wavefront; a filled cell is the word a bank gives, with the first lane served (+ for more).";
-    body.text(MARGIN, y + 18.0, 12.0, "normal", "start", SOFT, legend);
+    // The banks that make a group of lanes take several wavefronts.
+    let mut conflicts = false;
+    for bank in 0..count {
+        let of_bank = explanation.data_groups.iter().flat_map(|group| &group.conflicting_banks);
+        let words = of_bank
+            .filter(|conflict| conflict.bank as usize == bank)
+            .map(|conflict| conflict.words.len())
+            .max();
+        if let Some(words) = words {
+            conflicts = true;
+            let middle = left + pitch * (bank as f64 + 0.5);
+            body.text(middle, y + 12.0, 11.0, "bold", "middle", ALARM, &format!("×{words}"));
+        }
+    }
+    if conflicts {
+        body.text(MARGIN, y + 12.0, 11.0, "bold", "start", ALARM, "bank conflict");
+        y += 16.0;
+    }
+    let mut legend = "Each row is a data wavefront; a filled cell is the word a bank gives, with the first lane served (+ for more).".to_owned();
+    let has = |kind| explanation.data_wavefronts.iter().any(|wavefront| wavefront.kind == kind);
+    if has(WavefrontKind::Result) {
+        legend.push_str(" result: of an atomic.");
+    }
+    if has(WavefrontKind::Extra) {
+        legend.push_str(" extra: counted, not explained.");
+    }
+    body.text(MARGIN, y + 18.0, 12.0, "normal", "start", SOFT, &legend);
+    if conflicts {
+        let legend = "×n: lanes that pass together need n words of this bank, one after the other.";
+        body.text(MARGIN, y + 34.0, 12.0, "normal", "start", SOFT, legend);
+        y += 16.0;
+    }
     y + 26.0
 }

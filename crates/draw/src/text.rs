@@ -1,16 +1,23 @@
 //! The picture for a terminal, at most 80 columns wide.
 
-use crate::layout::{counted, headline, lanes_in_words, words_used};
+use crate::layout::{
+    color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served, line_in_bank,
+    short_address, shortened, words_used,
+};
 use crate::palette::paint;
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
 use simulator::explain::{Explanation, WavefrontKind};
 use simulator::{RuleSet, Space, WARP_LANES, WarpAccess};
 use std::fmt::Write;
 
+/// Columns of the terminal that the picture keeps to.
+const WIDTH: usize = 80;
 /// Lanes side by side in one row of the lane table.
 const LANES_A_ROW: usize = 16;
 /// Bank rows drawn before the rest is summed up in one line.
 const BANK_ROWS: usize = 32;
+/// Groups of lanes listed with their data wavefronts.
+const GROUPS: usize = 8;
 
 /// The access as text with ANSI styles: lanes with their sectors, sectors with
 /// their used words, banks and wavefronts.
@@ -38,8 +45,8 @@ pub fn text(rules: &RuleSet, access: &WarpAccess) -> String {
             lanes(&mut out, access, &explanation);
             sectors(&mut out, rules, access, &explanation);
             transactions(&mut out, &explanation);
-            tag_stage(&mut out, &explanation);
-            if explanation.counts.bank_conflicts.is_some_and(|conflicts| conflicts > 0) {
+            tag_stage(&mut out, rules, &explanation);
+            if explanation.data_wavefronts.len() > 1 {
                 banks(&mut out, &explanation);
             }
         }
@@ -159,28 +166,42 @@ fn transactions(out: &mut String, explanation: &Explanation) {
     }
 }
 
-fn tag_stage(out: &mut String, explanation: &Explanation) {
-    if explanation.tag_wavefronts.len() < 2 {
+/// One row a tag wavefront, one column a tag bank, with the end of the address
+/// of the line that is looked up, in its colour; then the lanes it serves.
+fn tag_stage(out: &mut String, rules: &RuleSet, explanation: &Explanation) {
+    let Some(tag) = rules.data().tag.as_ref().filter(|_| explanation.tag_wavefronts.len() > 1)
+    else {
         return;
-    }
+    };
     let dim = dim();
-    out.push_str("\n  tag stage: each wavefront looks up at most one line of each tag bank\n");
-    for (index, wavefront) in explanation.tag_wavefronts.iter().enumerate() {
-        let banks: Vec<String> = wavefront
-            .lines
-            .iter()
-            .filter_map(|&line| explanation.lines[line].tag_bank)
-            .map(|bank| bank.to_string())
-            .collect();
-        let _ = writeln!(
-            out,
-            "    wavefront {index:>2}  {} {} in bank {}  {dim}{}{dim:#}",
-            wavefront.lines.len(),
-            if wavefront.lines.len() == 1 { "line" } else { "lines" },
-            banks.join(" "),
-            lanes_in_words(wavefront.lanes),
-        );
+    let banks = tag.banks();
+    let _ = write!(out, "\n  {dim}tag bank     ");
+    for bank in 0..banks {
+        let _ = write!(out, "{bank:<9}");
     }
+    let _ = writeln!(out, "{dim:#}");
+    for (index, wavefront) in explanation.tag_wavefronts.iter().enumerate() {
+        let _ = write!(out, "  wavefront {index:<3}");
+        for bank in 0..banks {
+            match line_in_bank(explanation, wavefront, bank) {
+                Some(line) => {
+                    let style = painted(line);
+                    let end = short_address(explanation.lines[line].address);
+                    let _ = write!(out, "{style}{end:^8}{style:#} ");
+                }
+                None => {
+                    let _ = write!(out, "{dim}{:^8}{dim:#} ", "·");
+                }
+            }
+        }
+        let left = (WIDTH - 14).saturating_sub(9 * banks as usize).max(12);
+        let served = shortened(&lanes_in_words(wavefront.lanes), left);
+        let _ = writeln!(out, " {dim}{served}{dim:#}");
+    }
+    let _ = writeln!(
+        out,
+        "  {dim}one row a tag wavefront: it looks up at most one line of each tag bank{dim:#}"
+    );
 }
 
 /// One row a data wavefront, one column a bank, with the lane that is served.
@@ -196,7 +217,7 @@ fn banks(out: &mut String, explanation: &Explanation) {
     };
     let count = (last as usize + 1).max(WARP_LANES);
     let dim = dim();
-    let _ = write!(out, "\n  {dim}bank         ");
+    let _ = write!(out, "\n  {dim}data bank    ");
     for bank in (0..count).step_by(4) {
         let _ = write!(out, "{bank:<8}");
     }
@@ -206,33 +227,23 @@ fn banks(out: &mut String, explanation: &Explanation) {
             let _ = writeln!(out, "  … and {} more", explanation.data_wavefronts.len() - BANK_ROWS);
             break;
         }
-        let _ = write!(out, "  wavefront {index:<3}");
-        let style = painted(wavefront.group);
+        let kind = match wavefront.kind {
+            WavefrontKind::Data => "wavefront",
+            WavefrontKind::Result => "result   ",
+            WavefrontKind::Extra => "extra    ",
+        };
+        let _ = write!(out, "  {kind} {index:<3}");
         for bank in 0..count {
             let served = wavefront.words.iter().find(|word| word.bank as usize == bank);
-            let lane = served.and_then(|word| {
-                explanation
-                    .lanes
-                    .iter()
-                    .find(|lane| {
-                        wavefront.lanes.contains(usize::from(lane.lane))
-                            && lane.words.contains(word)
-                    })
-                    .map(|lane| lane.lane)
-            });
-            match lane {
+            match served.and_then(|word| lanes_served(explanation, wavefront, word).next()) {
                 Some(lane) => {
-                    let _ = write!(out, "{style}{lane:>2}{style:#}");
+                    let style = painted(color_of_lane(explanation, lane));
+                    let _ = write!(out, "{style}{:>2}{style:#}", lane.lane);
                 }
                 None => {
                     let _ = write!(out, "{dim} ·{dim:#}");
                 }
             }
-        }
-        match wavefront.kind {
-            WavefrontKind::Data => {}
-            WavefrontKind::Result => out.push_str(" result"),
-            WavefrontKind::Extra => out.push_str(" extra"),
         }
         out.push('\n');
     }
@@ -240,19 +251,31 @@ fn banks(out: &mut String, explanation: &Explanation) {
         out,
         "  {dim}one row a data wavefront; a number is the first lane that its bank serves{dim:#}"
     );
-    for group in &explanation.data_groups {
+    for (index, group) in explanation.data_groups.iter().enumerate() {
+        if index == GROUPS {
+            let rest = explanation.data_groups.len() - GROUPS;
+            let _ = writeln!(out, "  … and {rest} more groups of lanes");
+            break;
+        }
+        if explanation.data_groups.len() > 1 {
+            let plural = if group.wavefronts == 1 { "" } else { "s" };
+            let served = shortened(&lanes_in_words(group.lanes), 40);
+            let _ = writeln!(out, "  {served}: {} data wavefront{plural}", group.wavefronts);
+        }
         for conflict in group.conflicting_banks.iter().take(4) {
             let words: Vec<String> = conflict
                 .words
                 .iter()
-                .take(4)
-                .map(|(word, lanes)| format!("{word:#x} ({})", lanes_in_words(*lanes)))
+                .take(2)
+                .map(|(word, lanes)| {
+                    format!("{} ({})", short_address(*word), shortened(&lane_list(*lanes), 12))
+                })
                 .collect();
-            let rest = conflict.words.len().saturating_sub(4);
+            let rest = conflict.words.len().saturating_sub(words.len());
             let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
             let _ = writeln!(
                 out,
-                "  bank {} has {} words to give: {}{more}",
+                "    bank {} has {} words to give: {}{more}",
                 conflict.bank,
                 conflict.words.len(),
                 words.join(", "),
@@ -260,7 +283,8 @@ fn banks(out: &mut String, explanation: &Explanation) {
         }
         let rest = group.conflicting_banks.len().saturating_sub(4);
         if rest > 0 {
-            let _ = writeln!(out, "  … and {rest} more banks in conflict");
+            let plural = if rest == 1 { "" } else { "s" };
+            let _ = writeln!(out, "    … and {rest} more bank{plural} in conflict");
         }
     }
 }

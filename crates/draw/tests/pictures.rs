@@ -15,6 +15,8 @@ fn access() -> impl Strategy<Value = WarpAccess> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn every_active_lane_and_every_count_is_in_the_text(access in access()) {
         let rules = RuleSet::for_arch("9.0").expect("9.0 is shipped");
@@ -37,6 +39,39 @@ proptest! {
         let numbers: Vec<_> = document.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text()).collect();
         for lane in 0..WARP_LANES {
             prop_assert!(numbers.contains(&lane.to_string().as_str()));
+        }
+    }
+
+    /// Which line is in which tag bank, which wavefront serves which lanes, and
+    /// which data banks conflict.
+    #[test]
+    fn stages_are_drawn(access in access()) {
+        let rules = RuleSet::for_arch("9.0").expect("9.0 is shipped");
+        let explanation = rules.explain(&access);
+        let text = anstream::adapter::strip_str(&coalescope_draw::text(&rules, &access)).to_string();
+        let svg = coalescope_draw::svg(&rules, &access, "stages");
+        let document = roxmltree::Document::parse(&svg).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let labels: Vec<_> = document.descendants().filter(|node| node.has_tag_name("text")).filter_map(|node| node.text()).collect();
+
+        let (tags, data) = (explanation.tag_wavefronts.len(), explanation.data_wavefronts.len());
+        let drawn = if tags > 1 { tags } else { 0 } + if data > 1 { data } else { 0 };
+        if access.op.space != simulator::Space::Shared {
+            prop_assert_eq!(labels.iter().filter(|label| label.starts_with("wavefront ")).count(), drawn);
+            prop_assert_eq!(text.matches("\n  wavefront ").count(), drawn);
+            for line in &explanation.lines {
+                let about = format!("tag bank {}", line.tag_bank.expect("9.0 has tag banks"));
+                prop_assert!(text.contains(&about) && labels.iter().any(|label| label.starts_with(&about)));
+            }
+        }
+        if data > 1 {
+            let conflicting: std::collections::BTreeSet<u32> = explanation
+                .data_groups
+                .iter()
+                .flat_map(|group| &group.conflicting_banks)
+                .map(|conflict| conflict.bank)
+                .collect();
+            let marked = labels.iter().filter(|label| label.starts_with('×') && !label.contains(':'));
+            prop_assert_eq!(marked.count(), conflicting.len());
         }
     }
 }
