@@ -82,6 +82,10 @@
 //! - Asynchronous copies are waited for at barriers and at the thread's end.
 //! - Floats are moved, never computed with. Atomics on floats add numbers
 //!   between 1 and 2.
+//! - Some atomics are no single instruction of the machine: on 9.0 `ptxas` 13.0
+//!   makes loops of a load and a compare-and-swap of shared-memory additions of
+//!   floats and of 64-bit integers, and of global additions of single halves.
+//!   How often such a loop turns depends on who meets whom.
 //!
 //! # What it leaves out
 //!
