@@ -128,6 +128,9 @@ pub enum ValueKind {
     Half,
     /// `bf16`, alone or packed (`bf16x2`) or in vectors of those.
     BFloat,
+    /// 64 bits of which the kernel uses the lower half only: the assembler
+    /// makes a 32-bit load of a 64-bit one from shared memory.
+    LowWord,
 }
 
 /// What an access does.

@@ -1,6 +1,6 @@
 //! From a warp access to its counts: the stages in order.
 
-use crate::access::{OpKind, Space, WARP_LANES, WarpAccess};
+use crate::access::{AtomicOp, Op, OpKind, Space, WARP_LANES, WarpAccess};
 use crate::counts::{Counts, Transactions};
 use crate::fast::{self, FastRules, LaneOps};
 use crate::rules::{Cache, RuleSet};
@@ -31,8 +31,8 @@ impl RuleSet {
 
     /// As [`RuleSet::count`], but only the sets: requests, sectors, tags,
     /// transactions and bytes. What the stages alone give (`tag_wavefronts`,
-    /// `data_wavefronts`, `bank_conflicts`, and the `sectors` of reductions and
-    /// atomics) is `None`. For when only traffic matters; it is faster.
+    /// `data_wavefronts`, `bank_conflicts`, and the `sectors` and `tags` of
+    /// reductions and atomics) is `None`. For when only traffic matters; it is faster.
     pub fn coalesce(&self, access: &WarpAccess) -> Counts {
         fast::vectorized(Count::<false> { rules: self, access })
     }
@@ -67,13 +67,11 @@ impl RuleSet {
         sets: fast::Sets,
         stages: fast::Stages,
     ) -> Counts {
-        // How a copy passes the data stage is not defined.
-        let passes = access.op.kind != OpKind::AsyncCopy;
         let tag_wavefronts = Some(stages.tag_wavefronts);
         Counts {
             tag_wavefronts,
-            data_wavefronts: passes.then_some(stages.data_wavefronts),
-            bank_conflicts: passes.then_some(stages.data_wavefronts - stages.groups),
+            data_wavefronts: Some(stages.data_wavefronts),
+            bank_conflicts: Some(stages.data_wavefronts - stages.groups),
             exact: self.is_exact(&access.op, access.width, tag_wavefronts),
             ..self.with_sets(rules, access, sets)
         }
@@ -110,7 +108,7 @@ impl RuleSet {
         };
         let counts = match access.op.space {
             Space::Global => self.count_global(access, lanes, counts, stages),
-            Space::Shared => self.count_shared(access.op.kind, lanes, counts),
+            Space::Shared => self.count_shared(&access.op, lanes, counts),
             Space::Local => self.count_local(lanes, counts),
         };
         if stages {
@@ -139,16 +137,17 @@ impl RuleSet {
         if let Some(sets) = fast.and_then(|_| fast::vectorized(CountSets(lanes))) {
             counts.unique_bytes = sets.starts * lanes.width;
             counts.unique_sectors = Some(sets.sectors);
-            counts.tags = Some(sets.lines);
         } else {
             // Lanes of one width and alignment touch the same bytes or none in
             // common.
             counts.unique_bytes = lanes.distinct(0) * lanes.width;
             let Some(cache) = self.data().cache else { return counts };
             counts.unique_sectors = Some(lanes.distinct(cache.sector_shift()));
-            counts.tags = Some(each(&requests, lanes, cache.line_shift()));
         }
         let Some(cache) = self.data().cache else { return counts };
+        if !access.op.is_atomic() {
+            counts.tags = Some(each(&requests, lanes, cache.line_shift()));
+        }
         // With several sizes of transactions the sector is no unit of traffic.
         if !access.op.is_atomic() && self.data().transactions.is_none() {
             self.set_sectors(&mut counts, each(&requests, lanes, cache.sector_shift()));
@@ -165,7 +164,16 @@ impl RuleSet {
         if let Some(sectors) = stages.sectors {
             self.set_sectors(counts, sectors);
         }
+        if stages.tags.is_some() {
+            counts.tags = stages.tags;
+        }
         counts.tag_wavefronts = stages.tag_wavefronts.map(|sets| sets.count());
+        if let (OpKind::AsyncCopy, Some(copy), false) =
+            (access.op.kind, self.data().copy, lanes.mask.is_empty())
+        {
+            counts.tag_wavefronts =
+                counts.tag_wavefronts.map(|count| count + copy.extra_tag_wavefronts);
+        }
         counts.data_wavefronts = stages.data.map(|passage| passage.total);
         counts.bank_conflicts = stages.data.map(|passage| passage.conflicts);
         counts.exact = self.is_exact(&access.op, access.width, counts.tag_wavefronts);
@@ -180,7 +188,7 @@ impl RuleSet {
         counts.l2_sectors = cache.sectors_reach_l2.then_some(sectors);
     }
 
-    fn count_shared(&self, kind: OpKind, lanes: Lanes<'_>, counts: Counts) -> Counts {
+    fn count_shared(&self, op: &Op, lanes: Lanes<'_>, counts: Counts) -> Counts {
         let mut counts = counts;
         let Some(shared) = &self.data().shared else {
             counts.requests = u32::from(!lanes.mask.is_empty());
@@ -188,16 +196,18 @@ impl RuleSet {
             return counts;
         };
         counts.requests = shared.requests(lanes).count();
-        if let Some(fast) = shared.pass_fast(kind, lanes) {
+        let width = lanes.width;
+        let lanes = shared.passing(op, lanes);
+        if let Some(fast) = shared.pass_fast(op.kind, lanes) {
             counts.data_wavefronts = Some(fast.wavefronts);
             counts.bank_conflicts = Some(fast.wavefronts - fast.groups);
-            counts.unique_bytes = fast.starts * lanes.width;
+            counts.unique_bytes = fast.starts * width;
             return counts;
         }
-        let passage = shared.pass(kind, lanes);
+        let passage = shared.pass(op, lanes);
         counts.data_wavefronts = passage.map(|passage| passage.total);
         counts.bank_conflicts = passage.map(|passage| passage.conflicts);
-        counts.unique_bytes = lanes.distinct(0) * lanes.width;
+        counts.unique_bytes = lanes.distinct(0) * width;
         counts
     }
 
@@ -215,10 +225,16 @@ impl RuleSet {
         let (line_shift, sector_shift) = (cache.line_shift(), cache.sector_shift());
         if let OpKind::Reduction(_) | OpKind::Atomic(_) = access.op.kind {
             let Some(rule) = data.atomic else { return StageResult::default() };
-            let rounds = atomic::rounds(tag, lanes, line_shift);
+            let cas = matches!(access.op.kind, OpKind::Atomic(AtomicOp::Cas));
+            let tag_shift = match rule.cas_tag_bytes {
+                Some(bytes) if cas => bytes.trailing_zeros(),
+                _ => line_shift,
+            };
+            let rounds = atomic::rounds(tag, lanes, line_shift, tag_shift);
             let returns = matches!(access.op.kind, OpKind::Atomic(_));
             return StageResult {
                 sectors: Some(each(&rounds, lanes, sector_shift)),
+                tags: Some(each(&rounds, lanes, tag_shift)),
                 data: data
                     .data
                     .map(|stage| stage.atomic(&rule, lanes, &rounds, line_shift, returns)),
@@ -228,10 +244,18 @@ impl RuleSet {
         let wavefronts = tag.wavefronts(lanes, line_shift);
         let passage = match (data.data, access.op.kind) {
             (Some(stage), OpKind::Load) => Some(stage.load(lanes, &wavefronts)),
-            (Some(stage), OpKind::Store) => Some(stage.store(lanes, &wavefronts)),
+            (Some(stage), OpKind::Store) => Some(stage.store(lanes, &wavefronts, line_shift)),
+            (Some(stage), OpKind::AsyncCopy) => {
+                match (data.copy, &data.shared, &access.shared_addresses) {
+                    (Some(copy), Some(shared), Some(target)) => {
+                        Some(copy.pass(&stage, shared.banks(), lanes, target, &wavefronts))
+                    }
+                    _ => None,
+                }
+            }
             _ => None,
         };
-        StageResult { sectors: None, tag_wavefronts: Some(wavefronts), data: passage }
+        StageResult { sectors: None, tags: None, tag_wavefronts: Some(wavefronts), data: passage }
     }
 
     /// Local memory: consecutive 4-byte words of consecutive threads lie side
@@ -328,6 +352,8 @@ impl<const STAGES: bool> fast::Work for Count<'_, STAGES> {
 pub(crate) struct StageResult {
     /// Of a reduction or atomic: sectors of each round, summed.
     pub(crate) sectors: Option<u32>,
+    /// The same of its tags.
+    pub(crate) tags: Option<u32>,
     /// Wavefronts, or the rounds of a reduction or atomic.
     pub(crate) tag_wavefronts: Option<LaneSets>,
     pub(crate) data: Option<Passage>,
@@ -414,7 +440,7 @@ mod tests {
             |data| data.cache.as_mut().unwrap().sector_bytes = 64,
             |data| data.cache.as_mut().unwrap().line_bytes = 256,
             |data| data.cache.as_mut().unwrap().sectors_reach_l2 = false,
-            |data| (data.tag, data.data, data.atomic) = (None, None, None),
+            |data| (data.tag, data.data, data.atomic, data.copy) = (None, None, None, None),
             |data| data.shared.as_mut().unwrap().bank_bytes = 8,
             |data| data.shared.as_mut().unwrap().group = LaneGroups { lanes: 2, bytes: None },
             |data| {
@@ -465,9 +491,9 @@ mod tests {
         let (Space::Shared, Some(shared)) = (op.space, &rules.data().shared) else {
             return Ok(());
         };
-        let lanes = Lanes { mask, addresses, width: u32::from(width) };
+        let lanes = shared.passing(&op, Lanes { mask, addresses, width: u32::from(width) });
         if let Some(fast) = shared.pass_fast(op.kind, lanes) {
-            let slow = shared.pass(op.kind, lanes);
+            let slow = shared.pass(&op, lanes);
             prop_assert_eq!(
                 slow.map(|passage| (passage.total, passage.groups.count())),
                 Some((fast.wavefronts, fast.groups))

@@ -2,7 +2,8 @@
 //! lane, as data for pictures and advice.
 //!
 //! An [`Explanation`] is made by the same stages as [`Counts`], so the two
-//! always agree: `tags` is the number of [`Explanation::lines`] (per request),
+//! always agree: `tags` is the number of [`Explanation::lines`] (per request; of
+//! a reduction or atomic per round),
 //! `tag_wavefronts` the length of [`Explanation::tag_wavefronts`],
 //! `data_wavefronts` the length of [`Explanation::data_wavefronts`], and so
 //! on. What the rule set does not define is empty or `None`.
@@ -13,7 +14,7 @@
 
 use alloc::vec::Vec;
 
-use crate::access::{LaneMask, OpKind, Space, WARP_LANES, WarpAccess};
+use crate::access::{LaneMask, Op, OpKind, Space, WARP_LANES, WarpAccess};
 use crate::count::local_address;
 use crate::counts::{Counts, Transaction};
 use crate::rules::RuleSet;
@@ -220,7 +221,7 @@ impl RuleSet {
             transactions: Vec::new(),
         };
         match access.op.space {
-            Space::Shared => self.explain_shared(access.op.kind, lanes, &mut explanation),
+            Space::Shared => self.explain_shared(&access.op, lanes, &mut explanation),
             space => {
                 let requests = self.requests(lanes);
                 explanation.requests = requests.as_slice().to_vec();
@@ -234,13 +235,14 @@ impl RuleSet {
         explanation
     }
 
-    fn explain_shared(&self, kind: OpKind, lanes: Lanes<'_>, explanation: &mut Explanation) {
+    fn explain_shared(&self, op: &Op, lanes: Lanes<'_>, explanation: &mut Explanation) {
         let Some(shared) = &self.data().shared else {
             explanation.requests = request::split(lanes, WARP_LANES as u32).as_slice().to_vec();
             return;
         };
         explanation.requests = shared.requests(lanes).as_slice().to_vec();
-        if let Some(passage) = shared.pass(kind, lanes) {
+        let lanes = shared.passing(op, lanes);
+        if let Some(passage) = shared.pass(op, lanes) {
             explain_data(shared.banks(), &passage, lanes, 1, explanation);
         }
     }
@@ -385,10 +387,10 @@ fn explain_data(
     repetitions: u32,
     explanation: &mut Explanation,
 ) {
-    for (group, (&mask, &wavefronts)) in
-        passage.groups.as_slice().iter().zip(&passage.wavefronts).enumerate()
+    let groups = passage.groups.as_slice().iter().zip(&passage.wavefronts);
+    for (group, ((&mask, &wavefronts), &conflicts)) in groups.zip(&passage.conflicts_of).enumerate()
     {
-        let group_words = words_of(banks, lanes.only(mask));
+        let group_words = words_of(banks, lanes.only(mask), passage.turns.as_ref());
         for lane in explanation.lanes.iter_mut().filter(|lane| mask.contains(lane.lane as usize)) {
             lane.data_group = Some(group);
             lane.words = group_words
@@ -400,7 +402,7 @@ fn explain_data(
         explanation.data_groups.push(DataGroup {
             lanes: mask,
             wavefronts,
-            conflicts: wavefronts.saturating_sub(repetitions),
+            conflicts,
             conflicting_banks: conflicting_banks(banks, &group_words),
         });
         let turns = group_words.iter().map(|word| word.turn + 1).max().unwrap_or(0);
@@ -439,13 +441,19 @@ fn explain_data(
     }
 }
 
-/// The distinct words of a group, in the order of the first lane.
-fn words_of(banks: Banks, lanes: Lanes<'_>) -> Vec<Word> {
+/// The distinct words of a group, in the order of the first lane; with `turns`,
+/// those of lanes that take different ones apart.
+fn words_of(banks: Banks, lanes: Lanes<'_>, turns: Option<&[u8; WARP_LANES]>) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     for (lane, address) in lanes.iter() {
         for word in words(address, lanes.width, banks.bytes) {
             let address = word.wrapping_mul(u64::from(banks.bytes));
             let (bank, row) = (banks.bank(word), banks.row(word));
+            if let Some(turns) = turns {
+                let turn = usize::from(turns[lane]);
+                found.push(Word { bank, row, address, lanes: LaneMask(1 << lane), turn });
+                continue;
+            }
             if let Some(known) = found.iter_mut().find(|known| known.address == address) {
                 known.lanes.0 |= 1 << lane;
                 continue;

@@ -165,6 +165,11 @@ impl Op {
     /// stores and copies take any vector of a scalar (`v4.f32`), or the scalar
     /// alone when a whole number of them makes the width.
     ///
+    /// An `lds` of 8 bytes without `type` stands for what those of the recorded
+    /// warps without one executed ([`ValueKind::LowWord`]): their kernels used
+    /// the lower halves alone, and the banks were read for 4 bytes a lane. With
+    /// any type (`b64`, `v2.f32`) it is the full load.
+    ///
     /// ```
     /// use coalescope_simulator::{Op, OpKind, AtomicOp, ValueKind};
     /// let op = Op::parse("red", Some("max"), Some("f32"), 4).unwrap();
@@ -191,6 +196,7 @@ impl Op {
             Some(text) if parsed.is_atomic() => parse_type(text, width)?,
             Some(text) => parse_vector_type(text, width)?,
             None if parsed.is_atomic() => ValueKind::Unsigned,
+            None if (kind, space, width) == (OpKind::Load, Space::Shared, 8) => ValueKind::LowWord,
             None => ValueKind::Bits,
         };
         Ok(parsed)

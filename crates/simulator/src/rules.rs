@@ -143,6 +143,9 @@ pub struct RuleData {
     /// Shared memory.
     #[serde(default)]
     pub shared: Option<SharedMemory>,
+    /// How `cp.async` passes from global to shared memory.
+    #[serde(default)]
+    pub copy: Option<CopyStage>,
     /// Classes of access whose counts are not known to be the device's own.
     #[serde(default)]
     pub inexact: Vec<InexactClass>,
@@ -282,6 +285,21 @@ pub struct AtomicStage {
     /// Bits of the bank number that do not separate banks in a tag round in
     /// which every line has one lane.
     pub single_lane_merged_banks: u32,
+    /// Bytes under one tag for compare-and-swap, whose two operands fill the
+    /// packet to L2 twice as fast; the line when left out.
+    #[serde(default)]
+    pub cas_tag_bytes: Option<u32>,
+}
+
+/// How `cp.async` passes: its lanes read the data banks at one address and
+/// write them at another, each bank serving one lane a pass on either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyStage {
+    /// Tag wavefronts of the instruction beyond those of a load.
+    pub extra_tag_wavefronts: u32,
+    /// Data wavefronts of the instruction beyond the passes.
+    pub extra_data_wavefronts: u32,
 }
 
 /// Shared memory.
@@ -312,6 +330,25 @@ pub struct SharedMemory {
     /// Loads whose lanes pass in other groups.
     #[serde(default)]
     pub load_groups: Vec<SharedLoadGroup>,
+    /// Whether 64-bit loads of which one half is used ([`ValueKind::LowWord`])
+    /// are 32-bit loads, as those of the recorded warps are.
+    #[serde(default)]
+    pub narrows_half_used_loads: bool,
+    /// Reductions and atomics that the memory itself does; others are loops of
+    /// instructions. Not defined when left out.
+    #[serde(default)]
+    pub atomic: Option<SharedAtomics>,
+}
+
+/// Reductions and atomics on integers in shared memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedAtomics {
+    /// Widths that it does, in bytes a lane.
+    pub widths: Vec<u8>,
+    /// Wavefronts of a compare-and-swap for one of the others: it has two
+    /// operands.
+    pub cas_passes: u8,
 }
 
 fn whole_warp() -> LaneGroups {
@@ -587,8 +624,22 @@ impl RuleData {
             if self.tag.is_none() {
                 refuse("tag", "data needs it".to_owned())?;
             }
+            if data.store_gather == 0 || data.narrow_store_gather == 0 {
+                refuse("data.store_gather", "a store gathers 1 wavefront at least".to_owned())?;
+            }
         } else if self.atomic.is_some() {
             refuse("data", "atomic needs it".to_owned())?;
+        }
+        if let Some(atomic) = self.atomic
+            && let (Some(bytes), Some(cache)) = (atomic.cas_tag_bytes, self.cache)
+        {
+            require_power_of_two("atomic.cas_tag_bytes", bytes, widest)?;
+            if bytes > cache.line_bytes {
+                refuse("atomic.cas_tag_bytes", alloc::format!("{bytes} is more than a line"))?;
+            }
+        }
+        if self.copy.is_some() && (self.data.is_none() || self.shared.is_none()) {
+            refuse("copy", "it needs data and shared".to_owned())?;
         }
         if let Some(shared) = &self.shared {
             require_power_of_two("shared.banks", shared.banks, 1)?;

@@ -1,8 +1,9 @@
-//! Replays the recorded counters of an H200 against the rules of CC 9.0.
+//! Replays the recorded counters of H200s against the rules of CC 9.0.
 //!
-//! `tests/hardware/h200/warp-truth/README.md` describes the records. The
-//! number of mismatches is asserted exactly, by operation, width and field, so
-//! that a better rule has to say what it improves.
+//! `tests/hardware/h200/warp-truth/README.md` and `2026-11-30/README.md` beside
+//! it describe the records. The number of records that disagree is asserted
+//! exactly, by set, operation and width, so that a better rule has to say what
+//! it improves; and none of them may be called exact.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,47 +15,79 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 
 /// The files, with their number of records.
-const FILES: [(&str, usize); 4] =
-    [("warp-a", 1000), ("warp-b", 700), ("warp-bits", 236), ("warp-stores", 300)];
+const FILES: [(&str, usize); 11] = [
+    ("warp-truth/warp-a", 1000),
+    ("warp-truth/warp-b", 700),
+    ("warp-truth/warp-bits", 236),
+    ("warp-truth/warp-stores", 300),
+    ("2026-11-30/warps/hash-bits", 76),
+    ("2026-11-30/warps/narrow-stores", 280),
+    ("2026-11-30/warps/store-groups", 256),
+    ("2026-11-30/warps/operations", 836),
+    ("2026-11-30/warps/random-1", 1294),
+    // Looked at to report only: no rule was made or changed by these.
+    ("2026-11-30/warps/random-2", 1299),
+    ("2026-11-30/warps/random-3", 367),
+];
 
 /// One record: the access and what the profiler counted.
 struct Record {
+    set: &'static str,
     id: String,
     access: WarpAccess,
     counters: BTreeMap<String, u32>,
 }
 
 fn records() -> Vec<Record> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hardware/h200/warp-truth");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hardware/h200");
     let mut records = Vec::new();
     for (name, count) in FILES {
         let path = folder.join(format!("{name}.jsonl.gz"));
         let file = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let before = records.len();
         for line in BufReader::new(GzDecoder::new(file)).lines() {
-            records.push(record(&serde_json::from_str(&line.unwrap()).unwrap()));
+            records.push(record(name, &serde_json::from_str(&line.unwrap()).unwrap()));
         }
         assert_eq!(records.len() - before, count, "{name}");
     }
     records
 }
 
-fn record(value: &Value) -> Record {
-    let width = u8::try_from(value["width"].as_u64().unwrap()).unwrap();
-    let op = Op::parse(value["op"].as_str().unwrap(), None, None, width).unwrap();
-    let addresses: Vec<u64> =
-        value["addresses"].as_array().unwrap().iter().map(|a| a.as_u64().unwrap()).collect();
-    let mut access = WarpAccess::new(op, width, <[u64; WARP_LANES]>::try_from(addresses).unwrap());
-    access.mask = LaneMask(u32::try_from(value["mask"].as_u64().unwrap()).unwrap());
-    let counters = value["counters"].as_object().unwrap();
-    Record {
-        id: value["id"].as_str().unwrap().to_owned(),
-        access,
-        counters: counters
-            .iter()
-            .map(|(name, count)| (name.clone(), u32::try_from(count.as_u64().unwrap()).unwrap()))
-            .collect(),
+fn lanes(value: &Value) -> [u64; WARP_LANES] {
+    let list: Vec<u64> =
+        value.as_array().unwrap().iter().map(|address| address.as_u64().unwrap()).collect();
+    list.try_into().unwrap()
+}
+
+fn record(set: &'static str, value: &Value) -> Record {
+    let text = |name: &str| value.get(name).map(|text| text.as_str().unwrap());
+    let number = |name: &str| value[name].as_u64().unwrap();
+    let width = u8::try_from(number("width")).unwrap();
+    let op = Op::parse(text("op").unwrap(), text("atomic"), text("type"), width).unwrap();
+    let mut access = WarpAccess::new(op, width, lanes(&value["addresses"]));
+    access.mask = LaneMask(u32::try_from(number("mask")).unwrap());
+    access.shared_addresses = value.get("shared_addresses").map(lanes);
+    let count = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
+    let mut counters: BTreeMap<String, u32> = value["counters"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, value)| (name.clone(), count(value)))
+        .collect();
+    // What the same kernel shows with all lanes off is not the access's. The
+    // first sets have no such measurement; there it is the one wavefront that
+    // every kernel shows.
+    match value.get("baseline").and_then(Value::as_object) {
+        Some(baseline) => {
+            for (name, value) in baseline {
+                if let Some(counted) = counters.get_mut(name) {
+                    *counted -= count(value);
+                }
+            }
+        }
+        None => *counters.get_mut("data_pipe_wavefronts").unwrap() -= 1,
     }
+    Record { set, id: text("id").unwrap().to_owned(), access, counters }
 }
 
 /// Our fields beside what the counters say, where both exist.
@@ -70,7 +103,7 @@ fn compare(counts: &Counts, counters: &BTreeMap<String, u32>) -> Vec<(&'static s
         (
             "data_wavefronts",
             counts.data_wavefronts,
-            counter("shared_wavefronts").or(counter("data_pipe_wavefronts").map(|count| count - 1)),
+            counter("shared_wavefronts").or(counter("data_pipe_wavefronts")),
         ),
         (
             "bank_conflicts",
@@ -80,7 +113,7 @@ fn compare(counts: &Counts, counters: &BTreeMap<String, u32>) -> Vec<(&'static s
         (
             "l2_sectors",
             counts.l2_sectors,
-            global.then(|| {
+            (global && counters.contains_key("l2_read_sectors")).then(|| {
                 sum(["l2_read_sectors", "l2_write_sectors", "l2_red_sectors", "l2_atom_sectors"])
             }),
         ),
@@ -88,7 +121,11 @@ fn compare(counts: &Counts, counters: &BTreeMap<String, u32>) -> Vec<(&'static s
     measured
         .into_iter()
         .filter_map(|(field, ours, theirs)| {
-            assert!(ours.is_some() || theirs.is_none(), "{field} is counted but not modelled");
+            // What the rule set does not define it must not call exact.
+            assert!(
+                ours.is_some() || theirs.is_none() || !counts.exact,
+                "{field} is counted but not modelled"
+            );
             Some((field, ours?, theirs?))
         })
         .collect()
@@ -97,28 +134,76 @@ fn compare(counts: &Counts, counters: &BTreeMap<String, u32>) -> Vec<(&'static s
 #[test]
 fn mismatches_are_the_known_ones() {
     let rules = RuleSet::for_arch("9.0").unwrap();
-    let mut wrong: BTreeMap<(&str, u8, &str), u32> = BTreeMap::new();
+    let mut of_set: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    let mut wrong: BTreeMap<(&str, &str, u8), u32> = BTreeMap::new();
     let mut listing = String::new();
-    for Record { id, access, counters } in records() {
+    for Record { set, id, access, counters } in records() {
         rules.check(&access).unwrap();
         let counts = rules.count(&access);
-        for (field, ours, theirs) in compare(&counts, &counters) {
-            if ours != theirs {
-                *wrong.entry((access.op.name(), access.width, field)).or_default() += 1;
-                let exact = counts.exact;
-                listing += &format!("{id}: {field} {ours}, counted {theirs} (exact {exact})\n");
-            }
+        let different: Vec<String> = compare(&counts, &counters)
+            .into_iter()
+            .filter(|(_, ours, theirs)| ours != theirs)
+            .map(|(field, ours, theirs)| format!("{field} {ours}, counted {theirs}"))
+            .collect();
+        let (all, flagged) = of_set.entry(set).or_default();
+        *all += 1;
+        *flagged += u32::from(!counts.exact);
+        if different.is_empty() {
+            continue;
         }
+        *wrong.entry((set, access.op.name(), access.width)).or_default() += 1;
+        listing += &format!("{id}: {} (exact {})\n", different.join("; "), counts.exact);
+        assert!(!counts.exact, "{id} is called exact: {}", different.join("; "));
     }
-    let known: BTreeMap<(&str, u8, &str), u32> = KNOWN_MISMATCHES.into();
+    for (set, (all, flagged)) in &of_set {
+        let wrong: u32 = wrong.iter().filter(|(key, _)| key.0 == *set).map(|(_, n)| n).sum();
+        println!("{set}: {wrong} of {all} records disagree; {flagged} are flagged as not exact");
+    }
+    let known: BTreeMap<(&str, &str, u8), u32> = KNOWN_MISMATCHES.into();
     assert!(wrong == known, "mismatches {wrong:#?}\n{listing}");
 }
 
-/// Records that disagree, by operation, width and field.
-const KNOWN_MISMATCHES: [((&str, u8, &str), u32); 5] = [
-    (("st", 1, "bank_conflicts"), 36),
-    (("st", 1, "data_wavefronts"), 34),
-    (("st", 2, "bank_conflicts"), 45),
-    (("st", 2, "data_wavefronts"), 45),
-    (("st", 4, "data_wavefronts"), 2),
+/// Records that disagree in any field, by set, operation and width: stores that
+/// leave more than one gather, compare-and-swap, half-precision atomics (loops
+/// of instructions), and local memory.
+const KNOWN_MISMATCHES: [((&str, &str, u8), u32); 39] = [
+    (("2026-11-30/warps/narrow-stores", "st", 1), 56),
+    (("2026-11-30/warps/narrow-stores", "st", 2), 13),
+    (("2026-11-30/warps/operations", "atom", 2), 20),
+    (("2026-11-30/warps/operations", "atom", 4), 6),
+    (("2026-11-30/warps/operations", "atom", 8), 5),
+    (("2026-11-30/warps/operations", "ldl", 8), 4),
+    (("2026-11-30/warps/operations", "ldl", 16), 4),
+    (("2026-11-30/warps/operations", "red", 2), 20),
+    (("2026-11-30/warps/operations", "st", 2), 1),
+    (("2026-11-30/warps/operations", "st.cg", 1), 3),
+    (("2026-11-30/warps/operations", "st.cg", 16), 1),
+    (("2026-11-30/warps/operations", "st.cs", 1), 2),
+    (("2026-11-30/warps/operations", "st.wb", 1), 2),
+    (("2026-11-30/warps/operations", "st.wt", 1), 2),
+    (("2026-11-30/warps/operations", "stl", 8), 4),
+    (("2026-11-30/warps/operations", "stl", 16), 4),
+    (("2026-11-30/warps/random-1", "st", 1), 19),
+    (("2026-11-30/warps/random-1", "st", 2), 15),
+    (("2026-11-30/warps/random-1", "st", 4), 2),
+    (("2026-11-30/warps/random-1", "st", 8), 3),
+    (("2026-11-30/warps/random-1", "st", 16), 1),
+    (("2026-11-30/warps/random-2", "st", 1), 16),
+    (("2026-11-30/warps/random-2", "st", 2), 19),
+    (("2026-11-30/warps/random-2", "st", 4), 3),
+    (("2026-11-30/warps/random-2", "st", 8), 1),
+    (("2026-11-30/warps/random-2", "st", 16), 2),
+    (("2026-11-30/warps/random-3", "st", 1), 5),
+    (("2026-11-30/warps/random-3", "st", 2), 4),
+    (("2026-11-30/warps/random-3", "st", 4), 1),
+    (("2026-11-30/warps/store-groups", "st", 1), 177),
+    (("2026-11-30/warps/store-groups", "st", 2), 13),
+    (("warp-truth/warp-a", "st", 1), 2),
+    (("warp-truth/warp-a", "st", 2), 1),
+    (("warp-truth/warp-a", "st", 4), 1),
+    (("warp-truth/warp-b", "st", 1), 1),
+    (("warp-truth/warp-b", "st", 2), 4),
+    (("warp-truth/warp-stores", "st", 1), 33),
+    (("warp-truth/warp-stores", "st", 2), 41),
+    (("warp-truth/warp-stores", "st", 4), 1),
 ];

@@ -41,7 +41,8 @@ pub(super) fn stages(
 ) -> Option<Stages> {
     const ROW_WORDS: u32 = ROW_BYTES / WORD_BYTES;
     if stride == width {
-        return Some(gapless(rules, addresses[0], lines, width, passing));
+        let stages = gapless(rules, addresses[0], lines, width, passing);
+        return passing.gathers_all(stages.tag_wavefronts).then_some(stages);
     }
     let words = stride >> WORD_SHIFT;
     // Every bank has a word of one lane at most, whatever the wavefront.
@@ -53,9 +54,12 @@ pub(super) fn stages(
         return None;
     }
     let (tag_wavefronts, wavefront_of_last) = tags(ops, rules, addresses, stride, lines)?;
+    if !passing.gathers_all(tag_wavefronts) {
+        return None;
+    }
     let groups = match passing {
         Passing::Load => tag_wavefronts,
-        Passing::Store { gather } => 1 + tag_wavefronts.saturating_sub(gather),
+        Passing::Store { .. } => 1,
     };
     let data_wavefronts = if spread {
         groups

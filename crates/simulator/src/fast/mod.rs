@@ -64,6 +64,8 @@ impl FastRules {
         let gather = self.gather?;
         Some(match kind {
             OpKind::Store => Passing::Store { gather: gather[usize::from(width < WORD_BYTES)] },
+            // Both sides' banks matter.
+            OpKind::AsyncCopy => return None,
             _ => Passing::Load,
         })
     }
@@ -92,12 +94,24 @@ pub(crate) struct Stages {
 pub(crate) enum Passing {
     /// Each tag wavefront by itself.
     Load,
-    /// The first so many tag wavefronts together, each later one by itself.
+    /// The first so many tag wavefronts together; the later ones as
+    /// [`DataStage::store`](crate::rules::DataStage::store) says.
     Store { gather: u32 },
 }
 
 impl Passing {
-    /// The number of what passes the data stage together with a wavefront.
+    /// Whether no wavefront is left over when a store has gathered the first
+    /// ones.
+    #[inline(always)]
+    fn gathers_all(self, tag_wavefronts: u32) -> bool {
+        match self {
+            Self::Load => true,
+            Self::Store { gather } => tag_wavefronts <= gather,
+        }
+    }
+
+    /// The number of what passes the data stage together with a wavefront, of
+    /// a store that gathers all or a load.
     #[inline(always)]
     fn batch(self, wavefront: u32) -> u32 {
         match self {

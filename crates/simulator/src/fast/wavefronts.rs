@@ -41,20 +41,29 @@ pub(super) fn stages<const P: usize>(
     let mut result = Stages { tag_wavefronts, ..Stages::default() };
     let mut wavefront = 0;
     if let Passing::Store { gather } = passing {
-        if tag_wavefronts <= gather {
-            banks = [0; 4];
-        } else {
-            for _ in 0..gather {
-                banks = banks.map(|bank| bank & bank.wrapping_sub(1));
+        // Beside the fullest bank no other has a line for the second wavefront.
+        let single = banks.iter().filter(|bank| bank.count_ones() > 1).count() <= 1;
+        loop {
+            let before = banks;
+            if tag_wavefronts - wavefront <= gather {
+                banks = [0; 4];
+            } else {
+                for _ in 0..gather {
+                    banks = banks.map(|bank| bank & bank.wrapping_sub(1));
+                }
+            }
+            let any = |banks: [u32; 4]| banks[0] | banks[1] | banks[2] | banks[3];
+            let gathered = any(before) & !any(banks);
+            for part in &lines.words {
+                let most = ops.most_shared(&ops.select(gathered, part, &[0; WARP_LANES]));
+                result.data_wavefronts += most;
+                result.groups += u32::from(most != 0);
+            }
+            wavefront += gather;
+            if !single || wavefront >= tag_wavefronts {
+                break;
             }
         }
-        let gathered = lines.firsts & !(banks[0] | banks[1] | banks[2] | banks[3]);
-        for part in &lines.words {
-            let most = ops.most_shared(&ops.select(gathered, part, &[0; WARP_LANES]));
-            result.data_wavefronts += most;
-            result.groups += u32::from(most != 0);
-        }
-        wavefront = gather;
     }
     // One entry more than lanes: the line of an empty bank, which has no words.
     let mut words = [[0; WARP_LANES + 1]; P];

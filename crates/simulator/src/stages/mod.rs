@@ -4,13 +4,15 @@
 //! ([`request`]). Each request looks up its lines in the tag stage ([`tag`];
 //! reductions and atomics pass it by a rule of their own, [`atomic`]), and its
 //! lanes then pass through the banks of the data stage ([`data`]). Shared
-//! memory has only the data stage ([`shared`]). Architectures before the
+//! memory has only the data stage ([`shared`]); asynchronous copies pass it from
+//! one memory to the other ([`copy`]). Architectures before the
 //! sectored cache turn a request into transactions ([`transaction`]).
 //!
 //! Every stage takes lanes and gives back which lanes go together, so that
 //! counting and explaining read the same result.
 
 pub(crate) mod atomic;
+pub(crate) mod copy;
 pub(crate) mod data;
 pub(crate) mod request;
 pub(crate) mod shared;
