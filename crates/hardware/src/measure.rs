@@ -854,7 +854,7 @@ fn metrics(arch: &str, classes: &BTreeSet<OpClass>, set: CounterSet) -> Vec<Stri
     /// What [`CounterSet::Minimal`] has: enough to tell whether the counts of a
     /// kernel are the model's.
     const MINIMAL: [&str; 5] =
-        ["instructions", "requests", "sectors", "data_wavefronts", "requested_bytes"];
+        ["instructions", "requests", "sectors", "data_wavefronts", "unique_bytes"];
     let map = MetricMap::shipped();
     let wanted = |metric: &&Metric| {
         metric.class.is_none_or(|class| classes.contains(&class))

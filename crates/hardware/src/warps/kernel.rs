@@ -184,7 +184,11 @@ fn instruction(access: &WarpAccess, value_type: Option<&str>) -> Result<Instruct
     let wide = |needs: Needs| if width == 32 { ((8, 8), 100) } else { needs };
     match kind {
         OpKind::Load | OpKind::Store => {
-            let (bytes, count) = elements(width, value_type)?;
+            let (bytes, count) = match value {
+                // What is left of it when the upper half is not used.
+                ValueKind::LowWord => (width / 2, 1),
+                _ => elements(width, value_type)?,
+            };
             let (operand, names) = registers(if bytes == 8 { "w" } else { "v" }, count, 0);
             let vector = vector(count);
             let cache = cache_operator(cache);

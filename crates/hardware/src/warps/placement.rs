@@ -5,7 +5,9 @@
 //! granule (2 MiB) that a lane touches is reserved at its own address. Where
 //! the driver puts one of them elsewhere (taken by something else), the whole
 //! line moves to a window: the bits above the highest one in which its
-//! addresses differ are replaced, the rest stays. All lanes keep their XOR
+//! addresses differ are replaced, the rest stays. Where they differ in bits that
+//! no window spans, several windows are taken, and the line moves to those whose
+//! numbers differ in the same bits. All lanes keep their XOR
 //! differences, and with a hash that is linear over the bits (as CC 9.0's tag
 //! banks are) the counts too; the record holds the real addresses in any case.
 //!
@@ -25,6 +27,20 @@ const KEPT: usize = 64;
 /// 47 bits that user addresses have on x86-64.
 const WIDEST_WINDOW_LOG2: u32 = 44;
 
+/// How addresses change that move.
+struct Moved {
+    /// Bits that stay.
+    keep: u64,
+    /// Bits that change then.
+    flip: u64,
+}
+
+impl Moved {
+    fn apply(&self, address: u64) -> u64 {
+        (address & self.keep) ^ self.flip
+    }
+}
+
 /// Reservations and mappings of a worker.
 #[derive(Debug, Default)]
 pub struct Arena {
@@ -35,6 +51,9 @@ pub struct Arena {
     refused: BTreeMap<u64, ()>,
     /// Windows by size: reserved start, reserved bytes, aligned base.
     windows: BTreeMap<u64, (u64, u64, u64)>,
+    /// Windows of the widest size beyond that in `windows`, by their base; empty
+    /// until a line needs several.
+    more_windows: Option<Vec<u64>>,
     /// Granules with memory behind them, least recently used first.
     backed: VecDeque<u64>,
 }
@@ -65,12 +84,12 @@ impl Arena {
                 placed[lane] = wanted[lane];
             }
         } else {
-            let (base, size) = self.window(device, &granules)?;
+            let moved = self.moved(device, &granules)?;
             for &lane in &lanes {
-                placed[lane] = base | (wanted[lane] & (size - 1));
+                placed[lane] = moved.apply(wanted[lane]);
             }
             for granule in &mut granules {
-                *granule = base | (*granule & (size - 1));
+                *granule = moved.apply(*granule);
             }
         }
         self.back(device, &granules)?;
@@ -108,19 +127,56 @@ impl Arena {
         Ok(true)
     }
 
-    /// A reserved window that is as large as the differences between these
-    /// granules need, and starts at a multiple of its size.
-    fn window(&mut self, device: &mut dyn Device, granules: &[u64]) -> Result<(u64, u64), Error> {
+    /// Where these granules go that cannot be had where they are.
+    fn moved(&mut self, device: &mut dyn Device, granules: &[u64]) -> Result<Moved, Error> {
         let differences =
             granules.iter().fold(self.granule - 1, |bits, granule| bits | (granule ^ granules[0]));
         let log2 = u64::BITS - differences.leading_zeros();
-        if log2 > WIDEST_WINDOW_LOG2 {
-            return Err(Error::Input(format!(
-                "the addresses differ in bit {}, and they cannot be had where they are: at most \
-                 {WIDEST_WINDOW_LOG2} bits can be kept elsewhere",
-                log2 - 1
-            )));
+        if log2 <= WIDEST_WINDOW_LOG2 {
+            let (base, size) = self.window(device, log2)?;
+            return Ok(Moved { keep: size - 1, flip: base });
         }
+        let bases = self.widest_windows(device)?;
+        let number = |address: u64| address >> WIDEST_WINDOW_LOG2;
+        let fits = |flip: &u64| {
+            granules
+                .iter()
+                .all(|&granule| bases.iter().any(|&base| number(base) == number(granule) ^ flip))
+        };
+        let flip = (0..1 << (47 - WIDEST_WINDOW_LOG2)).find(fits).ok_or_else(|| {
+            Error::Input(format!(
+                "the addresses differ in bit {}, and neither they nor others that differ in the \
+                 same bits can be reserved",
+                log2 - 1
+            ))
+        })?;
+        Ok(Moved { keep: u64::MAX, flip: flip << WIDEST_WINDOW_LOG2 })
+    }
+
+    /// All windows of the widest size that the driver gives.
+    fn widest_windows(&mut self, device: &mut dyn Device) -> Result<Vec<u64>, Error> {
+        let (first, size) = self.window(device, WIDEST_WINDOW_LOG2)?;
+        let more = self.more_windows.get_or_insert_with(|| {
+            let mut more = Vec::new();
+            while let Ok(start) = device.reserve(size, size, None) {
+                if !start.is_multiple_of(size) {
+                    // No aligned one is left.
+                    let _ = device.unreserve(start, size);
+                    break;
+                }
+                more.push(start);
+                if more.len() >= 1 << (47 - WIDEST_WINDOW_LOG2) {
+                    break;
+                }
+            }
+            more
+        });
+        Ok(std::iter::once(first).chain(more.iter().copied()).collect())
+    }
+
+    /// A reserved window of `1 << log2` bytes that starts at a multiple of its
+    /// size.
+    fn window(&mut self, device: &mut dyn Device, log2: u32) -> Result<(u64, u64), Error> {
         let size = 1 << log2;
         if let Some(&(_, _, base)) = self.windows.get(&size) {
             return Ok((base, size));
@@ -167,6 +223,9 @@ impl Arena {
         }
         for (start, bytes, _) in std::mem::take(&mut self.windows).into_values() {
             device.unreserve(start, bytes)?;
+        }
+        for start in self.more_windows.take().into_iter().flatten() {
+            device.unreserve(start, 1 << WIDEST_WINDOW_LOG2)?;
         }
         self.refused.clear();
         Ok(())
@@ -240,6 +299,20 @@ mod tests {
         let (wanted, mask) = lanes(&far);
         let error = arena.place(&mut device, mask, &wanted).expect_err("too far apart");
         assert!(error.to_string().contains("bit 46"), "{error}");
+    }
+
+    #[test]
+    fn differences_above_a_window_go_to_several() {
+        let (mut device, mut arena) = (FakeDevice::new(), Arena::default());
+        let far = [(1 << 45) + 0x1280, (1 << 45) + (1 << 44) + 0x1300];
+        device.taken.push((far[0] & !(GRANULE - 1), GRANULE));
+        let (wanted, mask) = lanes(&far);
+        let (placed, exact) = arena.place(&mut device, mask, &wanted).expect("placed");
+        assert!(!exact);
+        assert_eq!(placed[0] ^ placed[1], wanted[0] ^ wanted[1]);
+        assert_eq!(placed[0] & ((1 << 44) - 1), 0x1280);
+        arena.clear(&mut device).expect("cleared");
+        assert!(device.reserved.is_empty() && device.backed.is_empty());
     }
 
     #[test]
