@@ -48,35 +48,55 @@ probe() {
     "$program" measure contiguous --counters -o "$out/probe.jsonl"
 }
 
-# One file a scenario and tool says that it is clean; the log of one that is not stays.
+# One scenario under one tool. A .clean file says that it is; the log of one that is not stays.
+sanitize_one() {
+    local tool=$1 scenario=$2
+    local log="$out/sanitizer/$tool-$scenario.log" clean="$out/sanitizer/$tool-$scenario.clean"
+    [ -e "$clean" ] && return 0
+    [ "$(left)" -gt 0 ] || return 0
+    local once
+    once=$(mktemp -u)
+    rm -f "$log"
+    if timeout 300 compute-sanitizer --tool "$tool" --target-processes all \
+        --error-exitcode 86 --log-file "$log" \
+        "$program" measure "$scenario" --once --limit 200 -o "$once" 2>"$log.said" &&
+        ! grep -qE 'ERROR SUMMARY: [1-9]|RACECHECK SUMMARY: [1-9]' "$log"; then
+        tail -n 1 "$log" >"$clean"
+        rm -f "$log" "$log.said"
+    else
+        echo "campaign: $tool is not clean over $scenario: $log" >&2
+    fi
+    rm -f "$once"
+}
+
+# Several at once: they are not timed, and most of one is starting processes.
 sanitize() {
     command -v compute-sanitizer >/dev/null || {
         echo "campaign: compute-sanitizer is not on PATH; it comes with the CUDA toolkit" >&2
         return 0
     }
-    local dirty=0
     mkdir -p "$out/sanitizer"
     compute-sanitizer --version >"$out/sanitizer/version.txt"
+    local tool scenario jobs=0 missing=0
     for tool in memcheck racecheck initcheck; do
         for scenario in $("$program" list | awk '{ print $1 }'); do
-            local log="$out/sanitizer/$tool-$scenario.log" clean="$out/sanitizer/$tool-$scenario.clean"
-            [ -e "$clean" ] && continue
-            [ "$(left)" -gt 0 ] || return $again
-            rm -f "$log" "$out/sanitizer/once.jsonl"
-            if timeout 300 compute-sanitizer --tool "$tool" --target-processes all \
-                --error-exitcode 86 --log-file "$log" \
-                "$program" measure "$scenario" --once --limit 200 -o "$out/sanitizer/once.jsonl" &&
-                ! grep -qE 'ERROR SUMMARY: [1-9]|RACECHECK SUMMARY: [1-9]' "$log"; then
-                tail -n 1 "$log" >"$clean"
-                rm -f "$log"
-            else
-                echo "campaign: $tool is not clean over $scenario: $log" >&2
-                dirty=1
+            sanitize_one "$tool" "$scenario" &
+            jobs=$((jobs + 1))
+            if [ $jobs -ge "${SANITIZER_JOBS:-8}" ]; then
+                wait -n
+                jobs=$((jobs - 1))
             fi
         done
     done
-    rm -f "$out/sanitizer/once.jsonl"
-    return $dirty
+    wait
+    for tool in memcheck racecheck initcheck; do
+        for scenario in $("$program" list | awk '{ print $1 }'); do
+            [ -e "$out/sanitizer/$tool-$scenario.clean" ] && continue
+            missing=1
+            [ -e "$out/sanitizer/$tool-$scenario.log" ] || return $again
+        done
+    done
+    return $missing
 }
 
 # What measure says goes to a log, too; it tells when its budget ended before its work.

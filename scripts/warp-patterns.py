@@ -178,8 +178,11 @@ def random_lines(out, rng, count):
     for _ in range(count):
         op, width, _ = rng.choices(RANDOM, weights)[0]
         mask = masks(rng)
+        more = {}
         if op in ("lds", "sts"):
             addresses, family = shared_pattern(rng, width)
+            # Without a type it would stand for a load of which one half is used.
+            more = {"type": "b64"} if width == 8 else {}
         elif rng.random() < 0.05:
             addresses = [rng.randrange((1 << 40) // width, (1 << 46) // width) * width for _ in range(LANES)]
             family = "far"
@@ -187,7 +190,7 @@ def random_lines(out, rng, count):
             offsets, family = global_pattern(rng, width)
             base = base_of(rng, 1 << 30) + rng.randrange(1 << 13) * LINE
             addresses = [base + offset for offset in offsets]
-        out.line(op, width, mask, addresses, family)
+        out.line(op, width, mask, addresses, family, **more)
 
 
 # ---- hash bits ---------------------------------------------------------------
