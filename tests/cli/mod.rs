@@ -231,3 +231,44 @@ fn without_a_driver_measuring_ends_with_3_and_says_what_is_missing() {
     let bad = coalescope(&["measure", "no-such-scenario", "-o", target]);
     assert_eq!(bad.status.code(), Some(2), "{}", stderr(&bad));
 }
+
+#[test]
+fn suggest_writes_a_scenario_that_costs_what_it_says() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("better.toml");
+    let target = path.to_str().expect("UTF-8");
+    let args = ["suggest", "struct-layout", "--variant", "aos", "--json", "--write", target];
+    let output = coalescope(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer = &json_lines(&output)[0];
+    let best = &answer["ranked"][0];
+    assert_eq!(best["layout"], "`Point` as SoA");
+    assert_eq!(answer["best"], std::fs::read_to_string(&path).expect("it was written").as_str());
+    let written = &json_lines(&coalescope(&["sim", target, "--json"]))[0];
+    assert_eq!(written["totals"]["sectors"], best["totals"]["sectors"]);
+    assert_eq!(written["totals"]["requests"], best["totals"]["requests"]);
+}
+
+#[test]
+fn suggest_says_when_the_present_layout_is_best_and_writes_nothing() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("better.toml");
+    let target = path.to_str().expect("UTF-8");
+    let output = coalescope(&["suggest", "contiguous", "--write", target]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("The present layout is the best of these."));
+    assert!(!path.exists());
+    let nowhere = folder.path().join("no/such/folder/better.toml");
+    let target = nowhere.to_str().expect("UTF-8");
+    let output = coalescope(&["suggest", "struct-layout", "--variant", "aos", "--write", target]);
+    assert_eq!(output.status.code(), Some(2), "a file that cannot be written is an error");
+}
+
+#[test]
+fn sim_gives_advice_for_poor_accesses_only() {
+    let poor = coalescope(&["sim", "strided", "--set", "stride=8"]);
+    let text = stdout(&poor);
+    assert!(text.contains("→ in[i * stride]") && text.contains("12.5 % → 100 %"), "{text}");
+    let good = stdout(&coalescope(&["sim", "contiguous"]));
+    assert!(!good.contains("→ "), "{good}");
+}

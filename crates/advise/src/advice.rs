@@ -1,7 +1,9 @@
 //! What to say about each access of a run: how far it is from its own ideal,
 //! the counterfactuals, and the smallest change that helps, in a sentence.
 
-use crate::counterfactual::{Counted, Counterfactual, Judge, Kind, cost, is_less, per_request};
+use crate::counterfactual::{
+    Counted, Counterfactual, Judge, Kind, Outcome, cost, is_less, per_request,
+};
 use crate::sample::{Extent, Options, Sample};
 use record::units;
 use scenario::program::SiteId;
@@ -105,10 +107,19 @@ impl SiteAdvice {
             ),
             _ => String::new(),
         };
+        // A start that would suit this access and not the others.
+        let shifted = self.counterfactuals.iter().any(|counterfactual| {
+            counterfactual.kind == Kind::Aligned
+                && matches!(&counterfactual.outcome, Outcome::Refused { counted: Some(counted), .. }
+                    if cost(self.space, &counted.after) < cost(self.space, &counted.before))
+        });
         let way = match self.rows_a_warp {
             Some((rows, lanes)) => format!(
                 "A warp covers {rows} rows of {lanes} lanes: make the block 32 threads wide or a multiple"
             ),
+            None if shifted => "Accesses to this buffer want different starts, and it has one; \
+                 L1 holds what they share, and so would a tile in shared memory"
+                .to_owned(),
             None => "Sort what it is indexed by, or change which thread takes what".to_owned(),
         };
         format!("No other layout of the data helps{near}. {way}.")
@@ -151,8 +162,8 @@ impl SiteAdvice {
 
 fn reason(counterfactual: &Counterfactual) -> Option<&str> {
     match &counterfactual.outcome {
-        crate::counterfactual::Outcome::Refused { reason, .. } => Some(reason),
-        crate::counterfactual::Outcome::Helps(_) => None,
+        Outcome::Refused { reason, .. } => Some(reason),
+        Outcome::Helps(_) => None,
     }
 }
 

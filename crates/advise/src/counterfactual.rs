@@ -829,6 +829,7 @@ impl<'a> Judge<'a> {
             added_shared: Totals::default(),
         };
         let mut tile_bytes = 0;
+        let mut pad_bytes = None;
         for range in &self.sample.blocks {
             // One tile for each time that the warps of the block get there.
             let mut times: HashMap<u32, usize> = HashMap::new();
@@ -842,8 +843,15 @@ impl<'a> Judge<'a> {
             }
             for accesses in tiles.values() {
                 let tile = Tile::new(accesses);
-                tile_bytes = tile_bytes.max(tile.bytes());
-                tile.count(self.rules, (into, out_of), site.op.kind, &mut counted);
+                let shared = tile.shared((into, out_of), site.op.kind);
+                // The pad of the first tile serves them all.
+                let pad_bytes = *pad_bytes.get_or_insert_with(|| tile.pad(self.rules, &shared));
+                tile_bytes = tile_bytes.max(tile.padded_bytes(pad_bytes));
+                tile.count(self.rules, &mut counted.after);
+                for (access, times) in &shared {
+                    let padded = tile.padded(access, pad_bytes).unwrap_or(*access);
+                    counted.added_shared.add_times(&self.rules.count(&padded), *times);
+                }
             }
         }
         if tile_bytes > room {
@@ -1272,8 +1280,10 @@ impl Chunks<'_> {
                 )));
             }
             let leaves = whole.active().any(|(_, address)| {
-                let from = address.wrapping_sub(self.origin);
-                from / self.element != (from + u64::from(width) - 1) / self.element
+                // A piece that begins before the first element leaves it, too.
+                address.checked_sub(self.origin).is_none_or(|from| {
+                    from / self.element != (from + u64::from(width) - 1) / self.element
+                })
             });
             if leaves {
                 return Err(Some(format!(
@@ -1301,7 +1311,8 @@ impl Chunks<'_> {
 
     /// Whether a byte belongs to a field.
     fn is_data(&self, address: u64) -> bool {
-        let byte = address.wrapping_sub(self.origin) % self.element;
+        let Some(from) = address.checked_sub(self.origin) else { return true };
+        let byte = from % self.element;
         self.fields.is_none_or(|fields| {
             fields.iter().any(|part| (part.offset..part.offset + part.bytes).contains(&byte))
         })
@@ -1335,43 +1346,69 @@ impl<'a> Tile<'a> {
         Self { accesses, elements, width }
     }
 
-    fn bytes(&self) -> u64 {
-        self.elements.len() as u64 * self.width
+    /// The tile in rows of all banks.
+    fn rows(&self) -> banks::Rows {
+        banks::Rows { start: 0, row_bytes: BANK_CYCLE_BYTES, element_bytes: self.width }
     }
 
-    /// The global requests in order of address, and the shared accesses that
-    /// hand the elements round: one in order, one as the lanes want them.
-    fn count(&self, rules: &RuleSet, ops: (Op, Op), kind: OpKind, counted: &mut Counted) {
+    fn padded_bytes(&self, pad_bytes: u64) -> u64 {
+        let bytes = self.elements.len() as u64 * self.width;
+        bytes + bytes / BANK_CYCLE_BYTES * pad_bytes
+    }
+
+    fn padded(&self, access: &WarpAccess, pad_bytes: u64) -> Option<WarpAccess> {
+        banks::moved(access, |offset| self.rows().padded(offset, self.width, pad_bytes))
+    }
+
+    /// The pad of a row with the fewest conflicts, bytes; none where it is as
+    /// good without.
+    fn pad(&self, rules: &RuleSet, shared: &banks::Accesses) -> u64 {
+        banks::pads(rules, &self.rows(), self.width, shared)
+            .and_then(|search| {
+                let (elements, conflicts) = search.least()?;
+                (conflicts < search.before).then(|| u64::from(elements) * self.width)
+            })
+            .unwrap_or(0)
+    }
+
+    /// The global requests, in order of address.
+    fn count(&self, rules: &RuleSet, after: &mut Totals) {
         let Some(first) = self.accesses.first() else { return };
-        let rank = |address: u64| self.elements.partition_point(|&known| known < address) as u64;
-        let in_order = |at: usize, elements: &[u64], op: Op, shared: bool| {
-            let mut access = WarpAccess::new(op, first.width, [0; WARP_LANES]);
+        for elements in self.elements.chunks(WARP_LANES) {
+            let mut access = WarpAccess::new(first.op, first.width, [0; WARP_LANES]);
             access.mask = LaneMask(u32::MAX >> (WARP_LANES - elements.len()));
             for (lane, &address) in elements.iter().enumerate() {
-                let place = (at * WARP_LANES + lane) as u64 * self.width;
-                access.addresses[lane] = if shared { place } else { address };
+                access.addresses[lane] = address;
             }
-            access
-        };
-        // Stores go into the tile as the lanes have them and out in order.
-        let (ordered, as_wanted) = if kind == OpKind::Store { (ops.1, ops.0) } else { ops };
-        let mut sequential: Vec<(WarpAccess, u128)> = Vec::new();
-        for (at, elements) in self.elements.chunks(WARP_LANES).enumerate() {
-            let global = in_order(at, elements, first.op, false);
-            counted.after.add(&rules.count(&global));
-            sequential.push((in_order(at, elements, ordered, true), 1));
-        }
-        let wanted = self.accesses.iter().filter_map(|access| {
-            let mut wanted = banks::moved(access, |address| Some(rank(address) * self.width))?;
-            wanted.op = as_wanted;
-            Some((wanted, 1))
-        });
-        sequential.extend(wanted);
-        for (access, _) in &sequential {
-            counted.added_shared.add(&rules.count(access));
+            after.add(&rules.count(&access));
         }
     }
+
+    /// The shared accesses that hand the elements round: one in order, one as
+    /// the lanes have them. Stores go into the tile as the lanes have them and
+    /// out in order, loads the other way.
+    fn shared(&self, (into, out_of): (Op, Op), kind: OpKind) -> Vec<(WarpAccess, u128)> {
+        let Some(first) = self.accesses.first() else { return Vec::new() };
+        let (ordered, as_had) = if kind == OpKind::Store { (out_of, into) } else { (into, out_of) };
+        let in_order = self.elements.chunks(WARP_LANES).enumerate().map(|(at, elements)| {
+            let place = |lane: usize| (at * WARP_LANES + lane) as u64 * self.width;
+            let mut access = WarpAccess::new(ordered, first.width, std::array::from_fn(place));
+            access.mask = LaneMask(u32::MAX >> (WARP_LANES - elements.len()));
+            (access, 1)
+        });
+        let rank = |address: u64| self.elements.partition_point(|&known| known < address) as u64;
+        let had = self.accesses.iter().filter_map(|access| {
+            let mut had = banks::moved(access, |address| Some(rank(address) * self.width))?;
+            had.op = as_had;
+            Some((had, 1))
+        });
+        in_order.chain(had).collect()
+    }
 }
+
+/// Bytes of one word of each bank of shared memory: 32 of 4 (CUDA C++
+/// Programming Guide, "Shared Memory", CC 5.x and later).
+const BANK_CYCLE_BYTES: u64 = 128;
 
 /// Sectors, or what else a rule set counts, of a request.
 pub fn per_request(totals: &Totals) -> Option<(f64, &'static str)> {

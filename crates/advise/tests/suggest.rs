@@ -1,0 +1,239 @@
+//! The layout search: what it proposes runs, touches the same elements and
+//! costs what was promised.
+
+use coalescope_advise::suggest::{Suggestions, rank, suggest, verify};
+use proptest::prelude::*;
+use scenario::{Embedded, RunPlan, Scenario};
+use simulator::RuleSet;
+use std::cmp::Ordering;
+use std::path::Path;
+
+fn rules() -> RuleSet {
+    RuleSet::for_arch("9.0").expect("9.0 is shipped")
+}
+
+/// A shipped scenario with fewer elements: what is promised does not depend on
+/// how many there are.
+fn shipped(name: &str, variant: &str) -> RunPlan {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../scenarios/{name}.toml"));
+    let scenario = Scenario::load(path).expect("it is shipped");
+    let size = if scenario.params().contains(&"height") { "height" } else { "n" };
+    let smaller = [(size.to_owned(), "4096".to_owned())];
+    let plans = scenario.runs(&smaller, scenario::Options::default()).expect("it has runs");
+    plans.into_iter().find(|plan| plan.variant() == Some(variant)).expect("the variant exists")
+}
+
+fn of_text(text: &str) -> RunPlan {
+    let scenario = Scenario::from_text("test.toml", text, &Embedded(&[])).expect("it reads");
+    let plans = scenario.runs(&[], scenario::Options::default()).expect("it has runs");
+    plans.into_iter().next().expect("it has a run")
+}
+
+/// Every candidate's file is read again and counted: each keeps its promise.
+fn check(found: &Suggestions) {
+    for candidate in &found.ranked {
+        let kept = verify(candidate, Path::new("candidate.toml"), &rules());
+        assert!(
+            kept.as_ref().is_ok_and(|kept| *kept),
+            "{}: {kept:?}\n{}",
+            candidate.layout,
+            candidate.toml
+        );
+    }
+    for pair in found.ranked.windows(2) {
+        assert_ne!(rank(&pair[0], &pair[1]), Ordering::Greater);
+    }
+    assert!(found.ranked.iter().any(|candidate| candidate.layout.is_present()));
+}
+
+fn best(found: &Suggestions) -> String {
+    found.best().map_or_else(|| "present".to_owned(), |best| best.layout.to_string())
+}
+
+#[test]
+fn one_field_of_a_struct_becomes_an_array() {
+    let found = suggest(&shipped("struct-layout", "aos"), &rules()).expect("it runs");
+    check(&found);
+    assert_eq!(best(&found), "`Point` as SoA", "{:?}", found.refused);
+    let best = found.best().expect("there is one");
+    assert_eq!(best.totals.sectors.map(|n| n * 3), found.present.totals.sectors);
+    let blocked = found
+        .ranked
+        .iter()
+        .find(|candidate| candidate.layout.to_string() == "`Point` as AoSoA of 32")
+        .unwrap_or_else(|| panic!("{:?}", found.refused));
+    assert_eq!(blocked.totals.sectors, best.totals.sectors);
+}
+
+#[test]
+fn structs_of_a_kernel_file_are_rewritten_there() {
+    for (name, variant, ty) in
+        [("vector-add-layout", "aos", "Point"), ("particle-update", "aos", "Particle")]
+    {
+        let found = suggest(&shipped(name, variant), &rules()).expect("it runs");
+        check(&found);
+        assert_eq!(best(&found), format!("`{ty}` as SoA"), "{name}: {:?}", found.refused);
+    }
+}
+
+#[test]
+fn what_is_packed_already_stays() {
+    let found = suggest(&shipped("struct-layout", "soa"), &rules()).expect("it runs");
+    check(&found);
+    assert_eq!(best(&found), "present");
+}
+
+#[test]
+fn a_struct_that_is_read_whole_may_be_read_as_vectors() {
+    let found = suggest(&shipped("aligned-struct", "packed"), &rules()).expect("it runs");
+    check(&found);
+    let vector = found
+        .ranked
+        .iter()
+        .find(|candidate| candidate.layout.to_string().contains("read 16 B at once"))
+        .unwrap_or_else(|| panic!("{:?}", found.refused));
+    assert!(vector.toml.contains("reinterpret_cast<const float4 *>(points)[i]"), "{}", vector.toml);
+    // Three requests of twelve sectors become one of sixteen.
+    let made = shipped("aligned-struct", "align16").build().expect("it builds");
+    let counts =
+        scenario::count::count(&made, &rules(), &made.assumed_bases(), &Default::default())
+            .expect("it counts");
+    let sectors: u128 = counts.sites.iter().filter_map(|site| site.totals.sectors).sum();
+    assert_eq!(vector.totals.sectors, Some(sectors));
+}
+
+#[test]
+fn rows_get_a_pitch_where_the_kernel_follows_it() {
+    let found = suggest(
+        &of_text(
+            r#"
+[params]
+width = 1001
+height = 64
+[launch]
+grid = ["(width + 31) / 32", "height / 8"]
+block = [32, 8]
+[buffers]
+img = { type = "float", shape = ["height", "width"] }
+[kernel]
+code = '''
+int x = blockIdx.x * blockDim.x + threadIdx.x;
+int y = blockIdx.y * blockDim.y + threadIdx.y;
+if (x < width) load(img[y][x]);
+'''
+"#,
+        ),
+        &rules(),
+    )
+    .expect("it runs");
+    check(&found);
+    assert_eq!(best(&found), "`img` with a pitch", "{:?}", found.refused);
+    // A kernel that is told the pitch in a parameter is told the new one.
+    let told = suggest(&shipped("pitched-image", "linear"), &rules()).expect("it runs");
+    check(&told);
+}
+
+#[test]
+fn what_cannot_be_rewritten_says_where() {
+    let found = suggest(
+        &of_text(
+            r#"
+[params]
+n = 1024
+[launch]
+grid = ["n / 128"]
+block = [128]
+[struct.P]
+fields = ["float x", "float y", "float z"]
+[buffers]
+p = { type = "P", shape = ["n"] }
+[kernel]
+code = '''
+int i = blockIdx.x * blockDim.x + threadIdx.x;
+P *q = p + i;
+load(q->x);
+'''
+"#,
+        ),
+        &rules(),
+    )
+    .expect("it runs");
+    let reasons = found.refused.iter().map(|(_, reason)| reason.as_str()).collect::<Vec<_>>();
+    assert!(
+        reasons.iter().any(|reason| reason.contains("in line 2 of the kernel: `P *q = p + i;`")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn an_index_that_reads_memory_is_not_written_twice() {
+    let found = suggest(
+        &of_text(
+            r#"
+[params]
+n = 1024
+[launch]
+grid = ["n / 128"]
+block = [128]
+[struct.P]
+fields = ["float x", "float y", "float z"]
+[buffers]
+p = { type = "P", shape = ["n"] }
+order = { type = "int", shape = ["n"], init = "hash(i) % n" }
+[kernel]
+code = '''
+int i = blockIdx.x * blockDim.x + threadIdx.x;
+load(p[order[i]].x);
+'''
+"#,
+        ),
+        &rules(),
+    )
+    .expect("it runs");
+    check(&found);
+    assert!(
+        found.refused.iter().any(|(_, reason)| reason.contains("`order[i]`")),
+        "{:?}",
+        found.refused
+    );
+    // A structure of arrays needs the index once only.
+    assert!(found.ranked.iter().any(|candidate| candidate.layout.to_string() == "`P` as SoA"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Whatever the fields and however many of them a kernel uses: every layout
+    /// that is ranked runs, touches the same, and costs what it promises.
+    #[test]
+    fn every_ranked_layout_keeps_its_promise(
+        types in prop::collection::vec(
+            prop_oneof![Just("char"), Just("short"), Just("float"), Just("double"), Just("float2")],
+            2..5,
+        ),
+        used in 1..16_u32,
+        stride in 1..3_u32,
+        writes in any::<bool>(),
+    ) {
+        let fields: Vec<String> =
+            types.iter().enumerate().map(|(at, ty)| format!("\"{ty} f{at}\"")).collect();
+        let mut code = String::new();
+        for at in 0..types.len() {
+            if used >> at & 1 == 1 || at == 0 {
+                let call = if writes && at == 0 { "store" } else { "load" };
+                code.push_str(&format!("    {call}(p[i * {stride}].f{at});\n"));
+            }
+        }
+        let text = format!(
+            "[params]\nn = 1000\n[launch]\ngrid = [\"(n + 127) / 128\"]\nblock = [128]\n\
+             [struct.S]\nfields = [{}]\n[buffers]\np = {{ type = \"S\", shape = [\"n * {stride}\"] }}\n\
+             [kernel]\ncode = '''\nint i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i < n) {{\n{code}}}\n'''\n",
+            fields.join(", ")
+        );
+        let found = suggest(&of_text(&text), &rules()).expect("it runs");
+        check(&found);
+        for (layout, reason) in &found.refused {
+            prop_assert!(!reason.contains("would change"), "{layout}: {reason}\n{text}");
+        }
+    }
+}
