@@ -9,7 +9,7 @@ use advise::SiteAdvice;
 use anyhow::Result;
 use scenario::eval::{Evaluator, Limits, Occurrence};
 use scenario::program::SiteId;
-use scenario::{Diagnostic, Diagnostics, Options, Run};
+use scenario::{Diagnostic, Diagnostics, Options, Run, RunPlan};
 use simulator::RuleSet;
 use std::io::Write;
 use std::process::ExitCode;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
         return Ok(bad_input());
     }
     let mut out = anstream::stdout().lock();
-    let label = plan.label();
+    let label = label(plan, args);
     let named = if label.is_empty() { String::new() } else { format!(" [{label}]") };
     let sites: Vec<SiteId> = found.iter().map(|occurrence| occurrence.site).collect();
     let advice = match advise::advise(
@@ -78,7 +78,9 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
     }
     if let (Some(path), Some(first)) = (&args.svg, found.first()) {
         let title = format!("{}{named}: {}", built.scenario, title(&built, first));
-        write_whole(path, draw::svg(rules, &first.access, &title).as_bytes())?;
+        let notes = sentences(rules, first, advice.iter().find(|a| a.site == first.site));
+        let picture = draw::svg_with_notes(rules, &first.access, &title, &notes);
+        write_whole(path, picture.as_bytes())?;
     }
     Ok(GOOD)
 }
@@ -116,17 +118,28 @@ fn title(run: &Run, occurrence: &Occurrence) -> String {
     }
 }
 
-/// Why so many; then, for a poor access, the change to make and those that were
-/// tried besides.
-fn reason(rules: &RuleSet, occurrence: &Occurrence, advice: Option<&SiteAdvice>) -> String {
+/// The run's label, with the parameters that were set: they decide what is seen.
+fn label(plan: &RunPlan, args: &ExplainArgs) -> String {
+    let set = args.selection.overrides.iter().map(|(name, value)| format!("{name} = {value}"));
+    let label = plan.label();
+    (!label.is_empty()).then_some(label).into_iter().chain(set).collect::<Vec<_>>().join(", ")
+}
+
+/// Why so many, the smallest change, and what the caches make of it.
+fn sentences(rules: &RuleSet, occurrence: &Occurrence, advice: Option<&SiteAdvice>) -> Vec<String> {
     let why = advise::why::explain(rules, &occurrence.access);
-    let mut text = format!("Why: {}.", why.sentence);
-    let Some(advice) = advice else { return text };
-    text.push_str(&format!("\nSmallest change: {}", advice.sentence()));
-    if let Some(caveat) = advice.caveat() {
-        text.push_str(&format!("\nDoes it matter? {caveat}"));
+    let mut sentences = vec![format!("Why: {}.", why.sentence)];
+    if let Some(advice) = advice {
+        sentences.push(format!("Smallest change: {}", advice.sentence()));
+        sentences.extend(advice.caveat().map(|caveat| format!("Does it matter? {caveat}")));
     }
-    if !advice.counterfactuals.is_empty() {
+    sentences
+}
+
+/// The sentences; then, for a poor access, every change that was tried.
+fn reason(rules: &RuleSet, occurrence: &Occurrence, advice: Option<&SiteAdvice>) -> String {
+    let mut text = sentences(rules, occurrence, advice).join("\n");
+    if let Some(advice) = advice.filter(|advice| !advice.counterfactuals.is_empty()) {
         text.push_str(&format!("\n\n{}", what_if::table(advice)));
     }
     text

@@ -79,6 +79,20 @@ pub(crate) fn color_of_lane(explanation: &Explanation, lane: &LaneUse) -> usize 
     lane.lines.first().copied().or_else(of_transaction).or(lane.data_group).unwrap_or(0)
 }
 
+/// `wavefront 2`, `wavefronts 0–3`.
+pub(crate) fn waves_in_words(waves: &[usize]) -> String {
+    match waves {
+        [wave] => format!("wavefront {wave}"),
+        [first, .., last] if last - first + 1 == waves.len() => {
+            format!("wavefronts {first}–{last}")
+        }
+        _ => {
+            let waves: Vec<String> = waves.iter().map(usize::to_string).collect();
+            format!("wavefronts {}", waves.join(", "))
+        }
+    }
+}
+
 /// Bytes of each 4-byte word of a sector that the active lanes touch, in order
 /// of address; each 0..=4.
 pub(crate) fn words_used(access: &WarpAccess, sector: u64, sector_bytes: u64) -> Vec<u32> {
@@ -117,6 +131,14 @@ pub(crate) fn counted(rules: &RuleSet, explanation: &Explanation, space: Space) 
     add(counts.data_wavefronts, "data wavefront");
     add(counts.bank_conflicts, "bank conflict");
     let mut sentence = parts.join(", ");
+    if let (Some(sectors), Some(different)) = (counts.sectors, counts.unique_sectors)
+        && different < sectors
+    {
+        // What is drawn once is counted more often.
+        let counted = format!("{sectors} sectors");
+        let both = format!("{counted} ({different} different)");
+        sentence = sentence.replacen(&counted, &both, 1);
+    }
     if let Some(moved) = counts.moved_bytes {
         sentence.push_str(&format!("; {} B used of {moved} B moved", counts.unique_bytes));
     }
@@ -142,6 +164,9 @@ mod tests {
         assert_eq!(lane_list(LaneMask(0b1011_0111)), "0–2, 4, 5, 7");
         assert_eq!(lane_list(LaneMask::FULL), "0–31");
         assert_eq!(lanes_in_words(LaneMask(1 << 9)), "lane 9");
+        assert_eq!(waves_in_words(&[0, 1, 2]), "wavefronts 0–2");
+        assert_eq!(waves_in_words(&[0, 2]), "wavefronts 0, 2");
+        assert_eq!(waves_in_words(&[4]), "wavefront 4");
     }
 
     #[test]

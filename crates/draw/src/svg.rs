@@ -2,7 +2,7 @@
 
 use crate::layout::{
     color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served, line_in_bank,
-    short_address, shortened, words_used,
+    short_address, shortened, waves_in_words, words_used,
 };
 use crate::palette::paint;
 use simulator::explain::{Explanation, WavefrontKind};
@@ -23,6 +23,16 @@ const LINES_WITH_ARROWS: usize = LINES_A_ROW;
 /// The access as a self-contained SVG with `title` above it (markup in it is
 /// escaped). Dark and light backgrounds both suit: it brings its own.
 pub fn svg(rules: &RuleSet, access: &WarpAccess, title: &str) -> String {
+    svg_with_notes(rules, access, title, &[])
+}
+
+/// The same with sentences below it: why so many, what to change.
+pub fn svg_with_notes(
+    rules: &RuleSet,
+    access: &WarpAccess,
+    title: &str,
+    notes: &[String],
+) -> String {
     let explanation = rules.explain(access);
     let mut body = Canvas::default();
     body.text(MARGIN, 36.0, 20.0, "bold", "start", INK, title);
@@ -49,8 +59,20 @@ pub fn svg(rules: &RuleSet, access: &WarpAccess, title: &str) -> String {
             bottom
         }
     };
+    let mut bottom = bottom;
+    for note in notes {
+        bottom += 8.0;
+        for line in wrapped(note, NOTE_LETTERS) {
+            bottom += 20.0;
+            body.text(MARGIN, bottom, 14.0, "normal", "start", INK, &line);
+        }
+    }
     let height = bottom + MARGIN;
-    let description = format!("{about}. {sentence}.");
+    let mut description = format!("{about}. {sentence}.");
+    for note in notes {
+        description.push(' ');
+        description.push_str(note);
+    }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
          height=\"{height:.0}\" role=\"img\" aria-labelledby=\"t d\" \
@@ -68,6 +90,24 @@ const SOFT: &str = "#5a5a5a";
 const FAINT: &str = "#c8c8c8";
 const EMPTY: &str = "#f4f4f4";
 const ALARM: &str = "#b00020";
+
+/// Letters of 14 pixels that fit beside each other, about.
+const NOTE_LETTERS: usize = 138;
+
+/// A text in lines of at most `most` letters, cut between words.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
 
 #[derive(Default)]
 struct Canvas {
@@ -199,9 +239,10 @@ fn lines(
     let mut order: Vec<usize> = (0..explanation.lines.len()).collect();
     order.sort_by_key(|&line| explanation.lines[line].address);
     let arrows = order.len() <= LINES_WITH_ARROWS;
-    let columns = order.len().clamp(2, LINES_A_ROW);
+    let columns = order.len().clamp(1, LINES_A_ROW);
     let slot = INNER / columns as f64;
-    let line_width = (slot - 14.0).min(380.0);
+    // A line alone stands in the middle.
+    let line_width = (slot - 14.0).min(if columns == 1 { 720.0 } else { 440.0 });
     let sectors_a_line = (cache.line_bytes / cache.sector_bytes).max(1) as usize;
     let cell = line_width / sectors_a_line as f64;
     let top = LANE_TOP + LANE_HEIGHT + if arrows { 110.0 } else { 44.0 };
@@ -247,9 +288,11 @@ fn lines(
             );
             if arrows {
                 for lane in sector.lanes.lanes() {
+                    let within =
+                        share_of_sector(access, lane, address, u64::from(cache.sector_bytes));
                     body.arrow(
                         (lane_center(lane), LANE_TOP + LANE_HEIGHT),
-                        (left + cell / 2.0, y),
+                        (left + cell * within, y),
                         paint(line).hex,
                     );
                 }
@@ -260,8 +303,7 @@ fn lines(
             about.push(format!("tag bank {bank}"));
         }
         if !used.tag_wavefronts.is_empty() {
-            let waves: Vec<String> = used.tag_wavefronts.iter().map(usize::to_string).collect();
-            about.push(format!("wavefront {}", waves.join(",")));
+            about.push(waves_in_words(&used.tag_wavefronts));
         }
         let middle = x + line_width / 2.0;
         body.text(
@@ -297,6 +339,17 @@ fn lines(
     );
     body.text(MARGIN, bottom + 10.0, 12.0, "normal", "start", SOFT, &legend);
     bottom + 16.0
+}
+
+/// Where in a sector the middle of what a lane takes of it lies, 0..=1.
+fn share_of_sector(access: &WarpAccess, lane: usize, sector: u64, bytes: u64) -> f64 {
+    if access.op.space == Space::Local {
+        return 0.5;
+    }
+    let address = access.addresses[lane];
+    let start = address.saturating_sub(sector);
+    let end = address.saturating_add(u64::from(access.width)).saturating_sub(sector).min(bytes);
+    (start + end) as f64 / (2 * bytes.max(1)) as f64
 }
 
 /// Fills the used words of a sector; of local memory, whose bytes are not at
