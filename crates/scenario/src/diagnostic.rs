@@ -1,4 +1,4 @@
-//! Errors with their place and remedy.
+//! Errors, and what `coalescope check` finds, with their place and remedy.
 
 pub use crate::lower::suggest::nearest;
 use crate::source::{Source, SourceId, Sources, Span};
@@ -29,6 +29,20 @@ pub enum Kind {
     Limit,
     /// Found while evaluating: overflow, bounds, division, alignment, barrier.
     Evaluation,
+    /// No error of the scenario: what a check of its counts found.
+    Finding,
+}
+
+/// How much a diagnostic weighs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// To be known.
+    Note,
+    /// To be looked at; nothing fails by it.
+    Warning,
+    /// Something fails by it.
+    #[default]
+    Error,
 }
 
 /// One error, with where it is and what to do.
@@ -36,6 +50,8 @@ pub enum Kind {
 pub struct Diagnostic {
     /// What kind of error.
     pub kind: Kind,
+    /// How much it weighs; an error unless said otherwise.
+    pub severity: Severity,
     /// One sentence in lower case without a full stop.
     pub message: String,
     /// The place that the caret underlines, with the words beside the caret.
@@ -58,6 +74,7 @@ impl Diagnostic {
     ) -> Self {
         Self {
             kind,
+            severity: Severity::Error,
             message: message.into(),
             primary: Some((span, String::new())),
             secondary: Vec::new(),
@@ -70,6 +87,7 @@ impl Diagnostic {
     pub fn whole_file(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             kind,
+            severity: Severity::Error,
             message: message.into(),
             primary: None,
             secondary: Vec::new(),
@@ -89,6 +107,12 @@ impl Diagnostic {
     /// Adds a place.
     pub fn also(mut self, span: Span, label: impl Into<String>) -> Self {
         self.secondary.push((span, label.into()));
+        self
+    }
+
+    /// Sets how much it weighs.
+    pub fn severity(mut self, severity: Severity) -> Self {
+        self.severity = severity;
         self
     }
 
@@ -112,7 +136,12 @@ impl Diagnostic {
             marks.push((span.source, Mark { span: *span, label, kind: AnnotationKind::Context }));
         }
 
-        let mut group = Group::with_title(Level::ERROR.primary_title(self.message.as_str()));
+        let level = match self.severity {
+            Severity::Error => Level::ERROR,
+            Severity::Warning => Level::WARNING,
+            Severity::Note => Level::NOTE,
+        };
+        let mut group = Group::with_title(level.primary_title(self.message.as_str()));
         // One snippet for each text, that of the primary place first.
         let mut texts: Vec<SourceId> = Vec::new();
         for (id, _) in &marks {
@@ -299,6 +328,12 @@ error: message
   = note: lane 3: i = 8
   = help: remedy";
         assert_eq!(error.render(&sources("abc\ndef\nghi\n"), Style::Plain), expected);
+    }
+
+    #[test]
+    fn a_warning_says_so() {
+        let warning = at(0, 3).severity(Severity::Warning).render(&sources("abc\n"), Style::Plain);
+        assert!(warning.starts_with("warning: message\n"), "{warning}");
     }
 
     #[test]

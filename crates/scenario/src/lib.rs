@@ -97,7 +97,7 @@ pub mod types;
 mod write;
 
 pub use buffers::{CUDA_PITCH_BYTES, MAX_AXES, MAX_CONTENTS, MAX_TOTAL_BYTES};
-pub use diagnostic::{Diagnostic, Diagnostics, Kind, Style};
+pub use diagnostic::{Diagnostic, Diagnostics, Kind, Severity, Style};
 pub use launch::{
     MAX_BLOCK, MAX_GRID, MAX_REGISTERS_PER_BLOCK, MAX_REGISTERS_PER_THREAD, MAX_SHARED_BYTES,
     MAX_STATIC_SHARED_BYTES, MAX_THREADS_PER_BLOCK,
