@@ -12,6 +12,10 @@
 //!   buffer, wider accesses, a detour through shared memory.
 //! - [`banks`] searches pads and XOR swizzles of arrays in shared memory.
 //! - [`sample`] says which warps are looked at where a launch has many.
+//! - [`check`] judges the accesses of counted runs by thresholds and by stored
+//!   runs, and makes SARIF of what it finds.
+//! - [`diff`] lays two runs side by side.
+//! - [`pairing`] tells which access of one run is which of another.
 //!
 //! ```
 //! use coalescope_advise::why;
@@ -25,8 +29,11 @@
 
 pub mod advice;
 pub mod banks;
+pub mod check;
 pub mod counterfactual;
+pub mod diff;
 mod layout;
+pub mod pairing;
 pub mod sample;
 pub mod suggest;
 pub mod why;
