@@ -18,6 +18,8 @@ use std::path::PathBuf;
   coalescope sim scenarios/strided.toml         how a strided read falls on sectors
   coalescope sim transpose --arch 7.0 --json    a shipped scenario, as JSON Lines
   coalescope explain strided --set stride=2     lane by lane, and why
+  coalescope check scenarios --min-efficiency 80%   fail if an access wastes more
+  coalescope diff transpose:naive transpose:tiled   two layouts side by side
   coalescope emit transpose --cuda              the same kernel as a complete .cu file
   coalescope list                               the scenarios that ship with the program
 
@@ -60,7 +62,11 @@ SCENARIO is a file, a folder of files, or the name of a shipped scenario.")]
     #[command(after_help = "A line in:
   {\"id\":1,\"op\":\"ld\",\"width\":4,\"mask\":4294967295,\"addresses\":[0,4,…]}
 with 32 byte addresses. A bad line gives {\"id\":…,\"error\":…} in its place and
-exit code 2 at the end; the rest is still counted.")]
+exit code 2 at the end; the rest is still counted.
+
+Examples:
+  coalescope warp accesses.jsonl > counts.jsonl
+  generate-accesses | coalescope warp --arch 7.0 | jq .sectors")]
     Warp(WarpArgs),
     /// Show lane by lane where one warp's accesses go, and why they cost that.
     #[command(after_help = "Examples:
@@ -77,7 +83,47 @@ exit code 2 at the end; the rest is still counted.")]
 Each layout is a scenario of its own that touches the same elements; it is run
 through the model, so the counts are those of the file that is printed.")]
     Suggest(SuggestArgs),
+    /// Fail where an access falls short of a threshold or of a stored run.
+    #[command(after_help = "Examples:
+  coalescope check scenarios                            at least 80% used, no bank conflicts
+  coalescope check transpose --variant tiled --max-conflicts 1
+  coalescope sim scenarios --json > baseline.jsonl      store what there is, and later
+  coalescope check scenarios --baseline baseline.jsonl  fail if an access got worse
+  coalescope check scenarios --sarif check.sarif        for a code host or an editor
+
+Efficiency is unique efficiency: the distinct bytes that a warp asks for, divided
+by the bytes moved. A request that moves one sector can't move less and passes.
+Without --min-efficiency and --max-conflicts, 80% and 0 are asked for; with
+--baseline only of what the baseline doesn't have. With one of the two, only that
+one is judged.
+
+An access may fall short for a reason that the scenario states:
+  [[allow]]
+  label = \"gather\"
+  min_efficiency = \"10%\"
+  reason = \"runs once, at start-up\"
+
+Exit codes: 0 good, 1 an access falls short, 2 bad input.")]
+    Check(CheckArgs),
+    /// Lay two scenarios, variants or record files side by side.
+    #[command(after_help = "Examples:
+  coalescope diff transpose:naive transpose:padded      two variants
+  coalescope diff transpose --variant naive --variant padded
+  coalescope diff before.toml after.toml --set n=4096   two scenarios
+  coalescope diff monday.jsonl today.jsonl --exit-code  two files of `sim --json`
+  coalescope diff monday.jsonl scenarios/strided.toml   what was stored, and what is
+
+A and B are scenarios (files or shipped), SCENARIO:VARIANT, or files of run
+records. Runs are matched by what varies within a side: swept parameters,
+variants. Accesses are matched by label, else by line, else by their order.
+
+Exit codes: 0 whatever the difference, with --exit-code 1 if there is one; 2 bad
+input.")]
+    Diff(DiffArgs),
     /// Print a scenario's kernel as CUDA C++ or PTX.
+    #[command(after_help = "Examples:
+  coalescope emit transpose --variant tiled --cuda -o transpose.cu
+  coalescope emit strided --set stride=2 --ptx")]
     Emit(EmitArgs),
     /// Time and count scenarios on an NVIDIA GPU.
     #[command(after_help = "Examples:
@@ -90,22 +136,39 @@ Without a profiler, or without the permission to use it, times are taken alone;
 coalescope doctor says what to do about it.")]
     Measure(MeasureArgs),
     /// Say what works on this machine, and what to do about the rest.
+    #[command(after_help = "Examples:
+  coalescope doctor
+  coalescope doctor --json | jq .")]
     Doctor {
         /// One JSON object.
         #[arg(long)]
         json: bool,
     },
     /// List the scenarios that ship with the program.
+    #[command(after_help = "Examples:
+  coalescope list
+  coalescope list | grep -i transpose")]
     List,
     /// Print the JSON Schema of scenario files, for editors.
+    #[command(after_help = "Examples:
+  coalescope schema > scenario.schema.json")]
     Schema,
     /// Print a completion script for a shell.
+    #[command(after_help = "Examples:
+  coalescope completions bash > ~/.local/share/bash-completion/completions/coalescope
+  coalescope completions fish > ~/.config/fish/completions/coalescope.fish")]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page in roff.
-    Man,
+    /// Print the manual page in roff: of the program, or of one command.
+    #[command(after_help = "Examples:
+  coalescope man > ~/.local/share/man/man1/coalescope.1
+  coalescope man check | man -l -")]
+    Man {
+        /// The command.
+        command: Option<String>,
+    },
 }
 
 /// Which runs of which scenarios.
@@ -209,6 +272,71 @@ pub(crate) struct SuggestArgs {
     /// than the present one.
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
+}
+
+/// `check`
+#[derive(Args, Debug)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Least unique efficiency of an access to global memory, such as 80%.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub(crate) min_efficiency: Option<f64>,
+
+    /// Most bank conflicts a request of an access to shared memory.
+    #[arg(long, value_name = "N", value_parser = conflicts)]
+    pub(crate) max_conflicts: Option<f64>,
+
+    /// Runs stored with `sim --json`: no access may be worse than there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) baseline: Option<PathBuf>,
+
+    /// Write the findings as SARIF 2.1.0; `-` is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sarif: Option<PathBuf>,
+
+    /// Compute capability of the rule set; several, separated by commas, are
+    /// all judged.
+    #[arg(long, default_value = "9.0", value_delimiter = ',', value_name = "CC")]
+    pub(crate) arch: Vec<String>,
+
+    /// Count every warp, also where that takes long.
+    #[arg(long)]
+    pub(crate) exact: bool,
+}
+
+/// `diff`
+#[derive(Args, Debug)]
+pub(crate) struct DiffArgs {
+    /// The two sides; one is enough where --variant names two.
+    #[arg(required = true, num_args = 1..=2, value_names = ["A", "B"])]
+    pub(crate) sides: Vec<String>,
+
+    /// Only this variant; twice with one side: these are compared.
+    #[arg(long = "variant", value_name = "NAME")]
+    pub(crate) variants: Vec<String>,
+
+    /// Give a parameter another value; of record files, take the runs that have
+    /// it.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub(crate) overrides: Vec<(String, String)>,
+
+    /// Compute capability of the rule set that scenarios are counted by.
+    #[arg(long, default_value = "9.0", value_name = "CC")]
+    pub(crate) arch: String,
+
+    /// Count every warp, also where that takes long.
+    #[arg(long)]
+    pub(crate) exact: bool,
+
+    /// One JSON object a pair of runs, one a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// End with 1 if anything differs.
+    #[arg(long)]
+    pub(crate) exit_code: bool,
 }
 
 /// `emit`
@@ -339,6 +467,22 @@ fn key_value(text: &str) -> Result<(String, String), String> {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         }
         _ => Err("write KEY=VALUE, such as stride=4".to_owned()),
+    }
+}
+
+/// `80%` as 0.8.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').and_then(|n| n.trim_end().parse::<f64>().ok());
+    match number {
+        Some(number) if (0.0..=100.0).contains(&number) => Ok(number / 100.0),
+        _ => Err("write a number from 0 to 100 with its sign, such as 80%".to_owned()),
+    }
+}
+
+fn conflicts(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
+        _ => Err("write a number of conflicts a request, 0 or more".to_owned()),
     }
 }
 

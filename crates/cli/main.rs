@@ -39,6 +39,8 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Warp(args) => commands::warp::run(args),
         Command::Explain(args) => commands::explain::run(args),
         Command::Suggest(args) => commands::suggest::run(args),
+        Command::Check(args) => commands::check::run(args),
+        Command::Diff(args) => commands::diff::run(args),
         Command::Emit(args) => commands::emit::run(args),
         Command::Measure(args) => commands::measure::run(args),
         Command::Doctor { json } => commands::doctor::run(*json),
@@ -57,9 +59,28 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             );
             Ok(commands::GOOD)
         }
-        Command::Man => {
-            clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout().lock())?;
-            Ok(commands::GOOD)
-        }
+        Command::Man { command } => man(command.as_deref()),
     }
+}
+
+/// The manual page of the program or of one of its commands.
+fn man(command: Option<&str>) -> anyhow::Result<ExitCode> {
+    let mut cli = Cli::command();
+    // So that the pages say the whole `coalescope check`.
+    cli.build();
+    let page = match command {
+        None => cli,
+        Some(name) => match cli.find_subcommand(name) {
+            Some(found) => found.clone(),
+            None => {
+                let known = cli.get_subcommands().map(clap::Command::get_name);
+                let help = scenario::diagnostic::known_names(name, "commands", known);
+                selection::Complaints::default()
+                    .message(&format!("there is no command `{name}`"), &help);
+                return Ok(commands::bad_input());
+            }
+        },
+    };
+    clap_mangen::Man::new(page).render(&mut std::io::stdout().lock())?;
+    Ok(commands::GOOD)
 }

@@ -1,5 +1,7 @@
 //! One file a command: arguments in, an exit code out.
 
+pub(crate) mod check;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod emit;
 pub(crate) mod explain;
@@ -15,6 +17,11 @@ use std::process::ExitCode;
 
 /// Everything went well.
 pub(crate) const GOOD: ExitCode = ExitCode::SUCCESS;
+
+/// A check failed.
+pub(crate) fn check_failed() -> ExitCode {
+    ExitCode::from(1)
+}
 
 /// Bad input or usage.
 pub(crate) fn bad_input() -> ExitCode {

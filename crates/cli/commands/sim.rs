@@ -54,7 +54,7 @@ pub(crate) struct Prediction {
 }
 
 /// Builds a run and counts it.
-fn predict(
+pub(crate) fn predict(
     plan: &RunPlan,
     arch: &str,
     rules: &RuleSet,
