@@ -1,5 +1,8 @@
 //! The contract of the command line: formats, order, exit codes.
 
+mod check;
+mod diff;
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -186,10 +189,82 @@ fn usage_errors_end_with_2() {
     }
 }
 
+/// The commands that `--help` lists.
+fn commands() -> Vec<String> {
+    let help = stdout(&coalescope(&["--help"]));
+    let list = help.split("Commands:\n").nth(1).expect("a list");
+    list.lines()
+        .take_while(|line| line.starts_with("  "))
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
 #[test]
-fn completions_and_manual_page_are_made() {
-    assert!(stdout(&coalescope(&["completions", "bash"])).contains("coalescope"));
-    assert!(stdout(&coalescope(&["man"])).contains(".TH coalescope"));
+fn every_command_helps_with_examples() {
+    let commands = commands();
+    for known in ["sim", "check", "diff", "emit"] {
+        assert!(commands.iter().any(|command| command == known), "{commands:?}");
+    }
+    for command in &commands {
+        let help = stdout(&coalescope(&[command, "--help"]));
+        let example = format!("\n  coalescope {command}");
+        assert!(help.contains("Examples:") && help.contains(&example), "{command}: {help}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_have_every_command() {
+    let page = stdout(&coalescope(&["man"]));
+    assert!(page.contains(".TH coalescope"));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = stdout(&coalescope(&["completions", shell]));
+        for word in ["check", "min-efficiency", "sarif", "diff", "exit-code"] {
+            assert!(script.contains(word), "{shell} completes no {word}");
+        }
+    }
+    for command in commands() {
+        assert!(page.contains(&format!("coalescope\\-{command}(1)")), "{command}\n{page}");
+        let own = coalescope(&["man", &command]);
+        assert_eq!(own.status.code(), Some(0), "{}", stderr(&own));
+        assert!(stdout(&own).contains(&format!("coalescope\\-{command}")), "{}", stdout(&own));
+    }
+    let check = stdout(&coalescope(&["man", "check"]));
+    assert!(check.contains("min\\-efficiency") && check.contains("Examples"), "{check}");
+    let unknown = coalescope(&["man", "chek"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("did you mean `check`?"), "{}", stderr(&unknown));
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let commands: [&[&str]; 6] = [
+        &["sim", "strided", "--set", "stride=2"],
+        &["explain", "strided", "--set", "stride=2"],
+        &["check", "strided", "--set", "stride=2"],
+        &["diff", "strided:read", "strided:write", "--set", "stride=2"],
+        &["sim", "no-such-scenario"],
+        &["list"],
+    ];
+    for args in commands {
+        let output = |more: &[&str], no_color: bool| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_coalescope"));
+            command.args(args).args(more).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+            if no_color {
+                command.env("NO_COLOR", "1");
+            }
+            let output = command.output().expect("the binary starts");
+            stdout(&output) + &stderr(&output)
+        };
+        let plain = output(&[], false);
+        assert!(!plain.contains('\u{1b}'), "{args:?} colours a pipe: {plain:?}");
+        assert_eq!(output(&[], true), plain);
+        assert_eq!(output(&["--color", "never"], false), plain);
+        if args != ["list"] {
+            assert!(output(&["--color", "always"], false).contains('\u{1b}'), "{args:?}");
+        }
+    }
 }
 
 #[test]
