@@ -223,16 +223,17 @@ pub(crate) fn counted(
 }
 
 /// How the counts of another build differ from those of the generated kernel
-/// as written: `global_ld instructions 32768 → 16384`. Instructions, requests
-/// and sectors are compared, class by class.
+/// as written: `global_ld instructions 32768 → 16384`. Instructions, requests,
+/// sectors and the wavefronts of shared memory that the addresses alone cause
+/// are compared, class by class.
 pub(crate) fn differences(written: &RunRecord, other: &RunRecord) -> Vec<String> {
     const FIELDS: [Field; 2] = [Field::Requests, Field::Sectors];
-    let (Some(written), Some(other)) = (&written.totals, &other.totals) else { return Vec::new() };
+    let (Some(counts), Some(others)) = (&written.totals, &other.totals) else { return Vec::new() };
     let empty = Totals::default();
     let mut differences = Vec::new();
     for class in OpClass::ALL {
-        let a = written.by_class.get(&class).unwrap_or(&empty);
-        let b = other.by_class.get(&class).unwrap_or(&empty);
+        let a = counts.by_class.get(&class).unwrap_or(&empty);
+        let b = others.by_class.get(&class).unwrap_or(&empty);
         let mut tell = |what: &str, a: u128, b: u128| {
             if a != b {
                 differences.push(format!("{class} {what} {a} → {b}"));
@@ -243,6 +244,15 @@ pub(crate) fn differences(written: &RunRecord, other: &RunRecord) -> Vec<String>
             if let (Some(a), Some(b)) = (a.get(field), b.get(field)) {
                 tell(field.name(), a, b);
             }
+        }
+        let wavefronts = |record: &RunRecord| {
+            let chip = record.arch.as_deref()?;
+            let name = Field::DataWavefronts.name();
+            let metric = MetricMap::shipped().find(chip, name, Some(class), Level::Instruction)?;
+            metric.field_value(record.counters.get(&metric.name)?)?.as_u128()
+        };
+        if let (Some(a), Some(b)) = (wavefronts(written), wavefronts(other)) {
+            tell("wavefronts", a, b);
         }
     }
     differences
