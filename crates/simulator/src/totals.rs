@@ -280,7 +280,12 @@ impl Totals {
         self.instructions = self.instructions.saturating_add(warps);
         self.exact &= counts.exact;
         for field in Field::ALL {
-            let more = field.of(counts).map(|n| u128::from(n).saturating_mul(warps));
+            let more = field.of(counts).map(|n| match u64::try_from(warps) {
+                // One multiplication, which can't overflow: the usual case, and
+                // by far the most frequent when warps are counted one by one.
+                Ok(warps) => u128::from(n) * u128::from(warps),
+                Err(_) => u128::from(n).saturating_mul(warps),
+            });
             accumulate(self.slot(field), more, first);
         }
     }
