@@ -149,7 +149,7 @@ impl Report {
     /// it does worst.
     pub(crate) fn advise(&mut self) {
         // Less than `explain` looks at: there may be many of them.
-        let options = advise::Options { accesses: 1 << 12, ..advise::Options::default() };
+        let options = advise::Options { accesses: 1 << 10, ..advise::Options::default() };
         for worst in &self.worst {
             let (run, bases) = (&worst.run, worst.run.assumed_bases());
             // What can't be gone through for advice was counted all the same.
