@@ -68,6 +68,9 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 /// Lines that a core takes at a time.
 const LINES_A_TASK: usize = 64;
 
+/// Lines whose answers are kept until they are written.
+const LINES_A_PIECE: usize = 64 * LINES_A_TASK;
+
 /// What [`stream`] went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -91,8 +94,9 @@ pub fn parse_line<'a>(line: &'a [u8], rules: &RuleSet) -> Result<WarpLine<'a>, L
 /// Answers every line of `input` on `output`, in order.
 ///
 /// Reads as much as there is, answers it, and flushes; so a program that sends
-/// a line and waits for the answer gets it. Memory is bounded by the input's
-/// buffer and [`MAX_LINE_BYTES`]. Large pieces are shared out among the cores;
+/// a line and waits for the answer gets it. Memory is bounded, by
+/// [`MAX_LINE_BYTES`] and by some thousands of answers, besides the input's own
+/// buffer. Large pieces are shared out among the cores;
 /// a buffer of a megabyte keeps them busy.
 ///
 /// The error is of `input` or `output`; bad lines are counted.
@@ -153,16 +157,33 @@ fn answer<W: Write>(
     output: &mut W,
     summary: &mut Summary,
 ) -> io::Result<u64> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let mut answered = 0;
     let mut lines = Vec::new();
     let mut start = 0;
-    for end in memchr::memchr_iter(b'\n', text).chain([text.len()]) {
-        lines.push(&text[start..end]);
-        start = end + 1;
+    let ends = memchr::memchr_iter(b'\n', text).map(|end| end + 1);
+    // What follows the last line end is a line, too; of no text there is none.
+    let rest = (!text.is_empty() && !text.ends_with(b"\n")).then_some(text.len());
+    for end in ends.chain(rest) {
+        let line = &text[start..end];
+        lines.push(line.strip_suffix(b"\n").unwrap_or(line));
+        start = end;
+        if lines.len() == LINES_A_PIECE || start == text.len() {
+            answer_piece(rules, &lines, lines_before + answered, output, summary)?;
+            answered += lines.len() as u64;
+            lines.clear();
+        }
     }
+    Ok(answered)
+}
+
+/// Answers `lines`, shared out among the cores where they are many.
+fn answer_piece<W: Write>(
+    rules: &RuleSet,
+    lines: &[&[u8]],
+    lines_before: u64,
+    output: &mut W,
+    summary: &mut Summary,
+) -> io::Result<()> {
     let answer_task = |(task, lines): (usize, &[&[u8]])| {
         let mut answers = Answers::default();
         let first = lines_before + (task * LINES_A_TASK) as u64 + 1;
@@ -177,13 +198,11 @@ fn answer<W: Write>(
         output.write_all(&answers.text)
     };
     if lines.len() <= LINES_A_TASK {
-        write(answer_task((0, &lines)))?;
-    } else {
-        let answers: Vec<Answers> =
-            lines.par_chunks(LINES_A_TASK).enumerate().map(answer_task).collect();
-        answers.into_iter().try_for_each(write)?;
+        return write(answer_task((0, lines)));
     }
-    Ok(lines.len() as u64)
+    let answers: Vec<Answers> =
+        lines.par_chunks(LINES_A_TASK).enumerate().map(answer_task).collect();
+    answers.into_iter().try_for_each(write)
 }
 
 /// Answers to some lines in a row.

@@ -73,6 +73,23 @@ fn order_holds_whatever_the_buffer() {
 }
 
 #[test]
+fn pieces_do_not_show() {
+    let count = 3 * LINES_A_PIECE + 5;
+    let input: String = (0..count).map(|id| format!("{{\"id\":{id}}}\n\n")).collect();
+    let (output, summary) = answers(input.as_bytes(), input.len());
+    assert_eq!(summary, Summary { lines: count as u64, bad_lines: count as u64 });
+    for (id, answer) in output.lines().enumerate() {
+        assert_eq!(
+            answer,
+            format!(
+                "{{\"id\":{id},\"error\":\"line {}: op is missing; add \\\"op\\\":\\\"ld\\\"\"}}",
+                2 * id + 1
+            )
+        );
+    }
+}
+
+#[test]
 fn line_numbers_count_blank_lines() {
     let (output, _) = answers(b"\n\n{}\n\n[]\n", 4);
     let numbers: Vec<String> = output
