@@ -8,6 +8,8 @@ use crate::selection::{Complaints, rule_sets, runs, scenarios};
 use anyhow::Result;
 use record::{Access, Bases, KernelTotals, RunRecord, Source};
 use scenario::count::{self, LaunchCounts};
+use scenario::program::Scalar;
+use scenario::run::ParamValue;
 use scenario::{Diagnostics, Options, Run, RunPlan};
 use simulator::RuleSet;
 use std::io::Write;
@@ -77,6 +79,15 @@ pub(crate) fn predict(
     Ok(Prediction { run, arch: arch.to_owned(), rules: rules.clone(), counts, record })
 }
 
+/// A parameter as records have it.
+fn param(value: ParamValue) -> record::Value {
+    match (value.ty, value.integer(), value.float()) {
+        (Scalar::Bool, ..) => record::Value::Bool(value.value != 0),
+        (_, Some(integer), _) => record::Value::Integer(integer),
+        (_, None, real) => record::Value::Real(real.unwrap_or(f64::NAN)),
+    }
+}
+
 /// The run record of a prediction.
 fn record_of(run: &Run, arch: &str, counts: &LaunchCounts, bases: &[u64]) -> RunRecord {
     let launch = record::Launch {
@@ -87,11 +98,7 @@ fn record_of(run: &Run, arch: &str, counts: &LaunchCounts, bases: &[u64]) -> Run
     };
     let mut record = RunRecord::new(run.scenario.clone(), Source::Predicted, launch);
     record.variant = run.variant.clone();
-    record.params = run
-        .params
-        .iter()
-        .map(|(name, value)| (name.clone(), record::Value::from(value.value)))
-        .collect();
+    record.params = run.params.iter().map(|(name, value)| (name.clone(), param(*value))).collect();
     record.arch = Some(arch.to_owned());
     record.bases = Some(Bases::Assumed);
     record.buffers = run

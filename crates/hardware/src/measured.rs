@@ -57,10 +57,10 @@ pub(crate) fn blank(about: &About, run: &Run, build: Build, part: Part) -> RunRe
         .params
         .iter()
         .map(|(name, value)| {
-            let value = match value.ty {
-                Scalar::Bool => Value::Bool(value.value != 0),
-                Scalar::U64 => Value::from(value.value as u64),
-                _ => Value::from(value.value),
+            let value = match (value.ty, value.integer(), value.float()) {
+                (Scalar::Bool, ..) => Value::Bool(value.value != 0),
+                (_, Some(integer), _) => Value::Integer(integer),
+                (_, None, real) => Value::Real(real.unwrap_or(f64::NAN)),
             };
             (name.as_str(), value)
         })

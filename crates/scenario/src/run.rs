@@ -71,6 +71,7 @@ impl fmt::Display for ParamValue {
         match (self.ty, self.integer(), self.float()) {
             (Scalar::Bool, ..) => write!(f, "{}", self.value != 0),
             (_, Some(integer), _) => write!(f, "{integer}"),
+            (Scalar::F32, _, Some(float)) => write!(f, "{:?}", float as f32),
             (_, _, Some(float)) => write!(f, "{float:?}"),
             _ => write!(f, "{}", self.value),
         }
