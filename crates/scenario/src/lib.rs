@@ -16,7 +16,9 @@
 //!    over them. Each is a [`RunPlan`].
 //! 3. [`RunPlan::build`] evaluates the parameters, sizes launch and buffers,
 //!    and types the kernel: a [`Run`] with its [`program::Program`].
-//! 4. [`count::count`] evaluates it ([`eval`]) and gives each access its counts.
+//! 4. [`count::count`] sums what all warps of the launch cost, in closed form
+//!    where the accesses are affine; [`eval::Evaluator`] gives the accesses of
+//!    single warps.
 //!
 //! # Nouns
 //!
@@ -73,6 +75,27 @@
 //!     assert!(x.unique_efficiency() >= Some(0.33));
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is wrong is said with its place and a remedy:
+//!
+//! ```
+//! # use coalescope_scenario::{Embedded, Options, Scenario};
+//! let text = "[launch]\ngrid = [1]\nblock = [2048]\n[kernel]\ncode = \"\"\n";
+//! let scenario = Scenario::from_text("case.toml", text, &Embedded(&[]))?;
+//! let error = scenario.runs(&[], Options::default())?[0].build().unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "\
+//! error: a block of 2048 threads along x is over the limit of 1024
+//!  --> case.toml:3:10
+//!   |
+//! 3 | block = [2048]
+//!   |          ^^^^ 2048 threads
+//!   |
+//!   = help: use fewer threads a block, and more blocks"
+//! );
+//! # Ok::<(), coalescope_scenario::Diagnostics>(())
 //! ```
 //!
 //! The language is described in `docs/scenario-language.md`.

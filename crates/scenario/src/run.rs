@@ -1,5 +1,6 @@
 //! One run of a scenario: variant and sweep point settled, program typed.
 
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::program::{BufferId, Expr, Program, Scalar};
 use crate::source::{Sources, Span};
 use crate::types::{StructTable, Type};
@@ -238,6 +239,24 @@ pub enum Argument {
 }
 
 impl Run {
+    /// Variant and sweep point in words: `padded, stride = 2`; empty where the
+    /// scenario has one run only.
+    pub fn label(&self) -> String {
+        let point = self.params.iter().filter(|(name, _)| self.swept.contains(name));
+        let point = point.map(|(name, value)| format!("{name} = {value}"));
+        self.variant.iter().cloned().chain(point).collect::<Vec<_>>().join(", ")
+    }
+
+    /// An error of this run (of its evaluation, say), with the run's name and
+    /// the texts that it points into.
+    pub fn fail(&self, error: Diagnostic) -> Diagnostics {
+        let error = match self.label().as_str() {
+            "" => error,
+            label => error.note(format!("in the run: {label}")),
+        };
+        Diagnostics::new(Arc::clone(&self.sources), vec![error])
+    }
+
     /// Base addresses assumed when no device says otherwise: each buffer starts
     /// at the next multiple of 2 MiB (the granularity at which the driver maps
     /// large allocations), from 0x7000_0000_0000 on.

@@ -42,7 +42,7 @@ fn run(path: &Path) -> Result<(), Diagnostics> {
     for plan in scenario.runs(&overrides, options)? {
         let run = plan.build()?;
         count::count(&run, &rules, &run.assumed_bases(), &count::Options::default())
-            .map_err(|error| Diagnostics::new(run.sources.clone(), vec![error]))?;
+            .map_err(|error| run.fail(error))?;
     }
     Ok(())
 }

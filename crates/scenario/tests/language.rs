@@ -1,7 +1,9 @@
 //! The language reference, docs/scenario-language.md: every example in it is a
 //! scenario that works, and has as many runs as the text says.
 
+use coalescope_scenario::count::{self, Method, count};
 use coalescope_scenario::{Embedded, Options, Scenario};
+use simulator::RuleSet;
 
 const REFERENCE: &str = include_str!("../../../docs/scenario-language.md");
 
@@ -68,7 +70,14 @@ fn every_example_of_the_reference_works() {
         assert_eq!(plans.len(), example.runs, "{}", example.place);
         for plan in plans {
             let run = plan.build().unwrap_or_else(|errors| panic!("{}\n{errors}", example.place));
-            assert!(!run.program.sites.is_empty(), "{}: no access", example.place);
+            let rules = RuleSet::for_arch("9.0").unwrap_or_else(|| panic!("no rules for 9.0"));
+            let counts = count(&run, &rules, &run.assumed_bases(), &count::Options::default())
+                .unwrap_or_else(|error| panic!("{}\n{}", example.place, run.fail(error)));
+            assert!(!counts.sites.is_empty(), "{}: no access", example.place);
+            for (site, counts) in run.program.sites.iter().zip(&counts.sites) {
+                let place = &example.place;
+                assert_ne!(counts.method, Method::NotExecuted, "{place}: {}", site.text);
+            }
         }
     }
 }

@@ -125,7 +125,7 @@ fn parameters_are_typed_by_their_value() {
          half_of = \"large / 2\"\nsum = \"small + half_of\"\nfactor = 0.1\n\
          u = {{ type = \"unsigned\", value = \"small * 2\" }}\n\
          s = {{ type = \"size_t\", value = 1 }}\nd = {{ type = \"double\", value = 0.1 }}\n\
-         f = {{ type = \"float\", value = 3 }}\nquotient = \"(0 - 7) / 2\"\n{LAUNCH}{BODY}"
+         f = {{ type = \"float\", value = 3 }}\nquotient = \"-7 / 2\"\n{LAUNCH}{BODY}"
     ));
     for (name, expected) in [
         ("small", "7 I32"),
