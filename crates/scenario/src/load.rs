@@ -219,7 +219,10 @@ impl Scenario {
             .fold(0, u128::saturating_add);
         if count > MAX_RUNS {
             let sweep = self.inner.layers.iter().find_map(|(_, layer)| layer.sweep.first());
-            let message = format!("the sweep has {count} points, more than the {MAX_RUNS}");
+            let message = match count {
+                u128::MAX => format!("the sweep has far more points than the {MAX_RUNS}"),
+                count => format!("the sweep has {count} points, more than the {MAX_RUNS}"),
+            };
             let help = "sweep over fewer values, or fix a parameter with `--set name=value`";
             let error = match sweep {
                 Some((name, _)) => Diagnostic::new(Kind::Limit, name.span(TOML), message, help),

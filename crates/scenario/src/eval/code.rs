@@ -205,7 +205,7 @@ fn check_launch(run: &Run) -> Result<(), Diagnostic> {
     if run.launch.blocks() > MAX_BLOCKS || run.launch.grid.iter().any(|&n| n > 1 << 32) {
         return limit(
             format!("a grid of {} blocks is too large", run.launch.blocks()),
-            "a grid has at most 2147483647 × 65535 × 65535 blocks",
+            &format!("launch at most {MAX_BLOCKS} blocks"),
         );
     }
     Ok(())
