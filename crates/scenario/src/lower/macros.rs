@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// Tokens that macros may make in one source; a few lines can ask for more than
 /// memory holds.
-const MAX_EXPANSION: usize = 1 << 20;
+const MAX_EXPANSION: usize = 100_000;
 /// Macros inside macros' arguments, and parentheses in `#if`.
 const MAX_DEPTH: usize = 64;
 
@@ -57,7 +57,7 @@ impl MacroError {
         let (message, help) = match self {
             Self::TooLarge => (
                 format!("macro `{name}` expands to too much text"),
-                "macros may nest 64 deep and make about a million tokens; write it out",
+                "macros may nest 64 deep and make about 100,000 tokens; write it out",
             ),
             Self::Unclosed => {
                 (format!("the arguments of macro `{name}` have no `)`"), "close the parenthesis")
