@@ -196,6 +196,9 @@ fn counted(a: Option<&Totals>, b: Option<&Totals>) -> Vec<Row> {
     rows
 }
 
+/// A quantity's name, and how it is read off the part of a record that has it.
+type Named<Part, Value> = (&'static str, fn(&Part) -> Option<Value>);
+
 /// Traffic, time and bandwidth, where a side has them.
 fn beyond_l1(a: &RunRecord, b: &RunRecord) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -205,7 +208,7 @@ fn beyond_l1(a: &RunRecord, b: &RunRecord) -> Vec<Row> {
             rows.push(Row { name: name.to_owned(), a, b });
         }
     };
-    let traffic: [(&str, fn(&record::Traffic) -> Option<u128>); 6] = [
+    let traffic: [Named<record::Traffic, u128>; 6] = [
         ("l1_hit_sectors", |traffic| traffic.l1_hit_sectors),
         ("l2_read_sectors", |traffic| traffic.l2_read_sectors),
         ("l2_write_sectors", |traffic| traffic.l2_write_sectors),
@@ -217,7 +220,7 @@ fn beyond_l1(a: &RunRecord, b: &RunRecord) -> Vec<Row> {
         row(name, &|run| run.traffic.as_ref().and_then(of).map(Figure::Count));
     }
     row("seconds", &|run| run.time.as_ref()?.seconds.map(Figure::Seconds));
-    let bandwidth: [(&str, fn(&record::Bandwidth) -> Option<f64>); 3] = [
+    let bandwidth: [Named<record::Bandwidth, f64>; 3] = [
         ("requested_bytes_per_s", |bandwidth| bandwidth.requested_bytes_per_s),
         ("l2_bytes_per_s", |bandwidth| bandwidth.l2_bytes_per_s),
         ("dram_bytes_per_s", |bandwidth| bandwidth.dram_bytes_per_s),

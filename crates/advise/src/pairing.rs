@@ -115,7 +115,10 @@ pub fn pair(a: &[Access], b: &[Access]) -> Pairing {
 /// What a pass compares: label, line, width.
 type Key<'a> = (Option<&'a str>, Option<u32>, Option<u8>);
 
-const PASSES: [(By, fn(&Access) -> Key<'_>); 4] = [
+/// How a pass makes its key.
+type MakeKey = fn(&Access) -> Key<'_>;
+
+const PASSES: [(By, MakeKey); 4] = [
     (By::Label, |access| (Some(&access.label), None, None)),
     (By::Line, |access| (None, access.line, Some(access.width))),
     (By::Order, |access| (None, None, Some(access.width))),
@@ -126,7 +129,7 @@ const PASSES: [(By, fn(&Access) -> Key<'_>); 4] = [
 fn groups<'a>(
     accesses: &'a [Access],
     members: &[usize],
-    key: fn(&Access) -> Key<'_>,
+    key: MakeKey,
 ) -> BTreeMap<(&'static str, Role, Key<'a>), Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for &member in members {

@@ -172,10 +172,7 @@ impl Check {
         self.runs += 1;
         self.seen.insert((subject.record.scenario.clone(), subject.record.arch.clone()));
         self.waivers.declare(subject);
-        let found = match &mut self.baseline {
-            None => None,
-            Some(baseline) => Some(baseline.find(subject.record)),
-        };
+        let found = self.baseline.as_mut().map(|baseline| baseline.find(subject.record));
         let compared = match found {
             None => BTreeSet::new(),
             Some(Found::Run { stored, remark }) => {
