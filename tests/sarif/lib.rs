@@ -16,7 +16,15 @@ mod tests {
     }
 
     fn errors(log: &Value) -> Vec<String> {
-        let schema = parse(&here("sarif-schema-2.1.0.json"));
+        let mut schema = parse(&here("sarif-schema-2.1.0.json"));
+        // The pattern of both `language`s has a closing bracket too many, which a
+        // strict reader of regular expressions refuses; our logs have neither.
+        for holder in ["run", "toolComponent"] {
+            let language = format!("/definitions/{holder}/properties/language");
+            let language = schema.pointer_mut(&language).and_then(Value::as_object_mut);
+            let pattern = language.expect("it is there").remove("pattern");
+            assert_eq!(pattern, Some(Value::from("^[a-zA-Z]{2}|^[a-zA-Z]{2}-[a-zA-Z]{2}]?$")));
+        }
         let validator = jsonschema::options()
             .should_validate_formats(true)
             .build(&schema)
