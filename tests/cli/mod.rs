@@ -347,3 +347,43 @@ fn sim_gives_advice_for_poor_accesses_only() {
     let good = stdout(&coalescope(&["sim", "contiguous"]));
     assert!(!good.contains("→ "), "{good}");
 }
+
+#[test]
+fn wavefronts_of_launches_too_large_to_count_are_estimated_with_a_bound() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("columns.toml");
+    let text = r#"
+title = "Columns of a large pitched array"
+[params]
+rows = 1048577
+cols = 40001
+[launch]
+grid = ["(rows + 255) / 256", 64]
+block = [256]
+[buffers]
+a = { type = "float", shape = ["rows * cols"] }
+[kernel]
+code = '''
+long long r = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+if (r < rows)
+    for (long long c = blockIdx.y; c < cols; c += gridDim.y)
+        store(a[r * cols + c]);
+'''
+"#;
+    std::fs::write(&path, text).expect("written");
+    let target = path.to_str().expect("UTF-8");
+    let record = &json_lines(&coalescope(&["sim", target, "--json"]))[0];
+    let access = &record["accesses"][0];
+    let number = |value: &serde_json::Value| value.as_u64().expect("a number");
+    // What has a period is exact: every lane of every warp has a sector.
+    assert_eq!(number(&access["sectors"]), 1_048_577 * 40_001);
+    assert_eq!(access["exact"], false);
+    let sampled = &access["sampled"];
+    assert!(number(&sampled["of"]) > 1 << 30, "{sampled}");
+    let bound = number(&sampled["bounds"]["tag_wavefronts"]);
+    let (tags, wavefronts) = (number(&access["tags"]), number(&access["tag_wavefronts"]));
+    assert!(tags / 4 <= wavefronts + bound && wavefronts <= tags + bound, "{access}");
+    assert!(bound * 100 < wavefronts, "within a hundredth");
+    let table = stdout(&coalescope(&["sim", target]));
+    assert!(table.contains("are estimated from 131072 of") && table.contains("±"), "{table}");
+}

@@ -116,7 +116,18 @@ fn record_of(run: &Run, arch: &str, counts: &LaunchCounts, bases: &[u64]) -> Run
     record.accesses = sites()
         .map(|(site, counted)| {
             let line = u32::try_from(run.sources.line(site.span)).ok();
-            Access::new(site.label.clone(), line, site.op, site.width, counted.totals.clone())
+            let mut access =
+                Access::new(site.label.clone(), line, site.op, site.width, counted.totals.clone());
+            access.sampled = counted.sampled.as_ref().map(|sampled| record::Sampled {
+                warps: sampled.warps,
+                of: sampled.of,
+                bounds: sampled
+                    .bounds
+                    .iter()
+                    .map(|(field, bound)| (field.name().to_owned(), *bound))
+                    .collect(),
+            });
+            access
         })
         .collect();
     record.totals =

@@ -5,6 +5,7 @@ use advise::Verdict;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use record::units;
+use scenario::count::Sampled;
 use scenario::program::SiteId;
 use scenario::{Run, RunPlan, Scenario};
 use simulator::{Field, RuleSet, Space, Totals};
@@ -113,15 +114,24 @@ impl Report {
         };
         self.note(&label, format!("grid {x}×{y}×{z}, block {bx}×{by}×{bz}; {how}"));
         for (site, counted) in run.program.sites.iter().zip(&counts.sites) {
-            if counted.uncounted.is_some() {
-                self.note(
-                    &label,
-                    format!(
-                        "wavefronts of {} need a count warp by warp: ask for it with --exact",
-                        site.label
-                    ),
-                );
+            if counted.uncounted.is_none() {
+                continue;
             }
+            let text = match &counted.sampled {
+                Some(sampled) => format!(
+                    "wavefronts of {} are estimated from {} of {} warps, {} but for one case in a \
+                     thousand; --exact counts all",
+                    site.label,
+                    sampled.warps,
+                    sampled.of,
+                    bounds(&counted.totals, sampled)
+                ),
+                None => format!(
+                    "wavefronts of {} need a count warp by warp: ask for it with --exact",
+                    site.label
+                ),
+            };
+            self.note(&label, text);
         }
     }
 
@@ -306,4 +316,13 @@ impl fmt::Display for Report {
         }
         writeln!(f)
     }
+}
+
+/// How far estimated counts may be off: `tag_wavefronts ± 0.2 %`.
+fn bounds(totals: &Totals, sampled: &Sampled) -> String {
+    let each = sampled.bounds.iter().filter_map(|(field, bound)| {
+        let share = *bound as f64 / totals.get(*field).filter(|total| *total > 0)? as f64;
+        Some(format!("{} ± {}", field.name(), units::percent(share)))
+    });
+    each.collect::<Vec<_>>().join(", ")
 }

@@ -354,6 +354,20 @@ pub struct Access {
     pub counts: Totals,
     /// Shares of the bytes moved.
     pub efficiency: Option<Efficiency>,
+    /// Of a prediction: which counts are estimated from some of the warps.
+    pub sampled: Option<Sampled>,
+}
+
+/// Counts that were estimated from some of the warps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// Warps counted.
+    pub warps: u64,
+    /// Warps that they stand for.
+    pub of: u128,
+    /// The estimated counts, each with the most that it is off, but for one
+    /// case in a thousand.
+    pub bounds: BTreeMap<String, u128>,
 }
 
 impl Access {
@@ -379,6 +393,7 @@ impl Access {
             value_type: op.is_atomic().then(|| op.type_name(width)).flatten().map(str::to_owned),
             efficiency: Efficiency::of(&counts),
             counts,
+            sampled: None,
         }
     }
 }
@@ -854,6 +869,9 @@ impl Serialize for Access {
         if let Some(efficiency) = &self.efficiency {
             map.serialize_entry("efficiency", efficiency)?;
         }
+        if let Some(sampled) = &self.sampled {
+            map.serialize_entry("sampled", sampled)?;
+        }
         map.end()
     }
 }
@@ -933,6 +951,7 @@ impl<'de> Deserialize<'de> for Access {
                 let (mut label, mut line, mut op, mut space, mut width) =
                     (None, None, None, None::<String>, None);
                 let (mut atomic, mut value_type, mut efficiency) = (None, None, None);
+                let mut sampled = None;
                 let mut counts = Totals::default();
                 while let Some(key) = map.next_key::<String>()? {
                     match key.as_str() {
@@ -944,6 +963,7 @@ impl<'de> Deserialize<'de> for Access {
                         "atomic" => atomic = map.next_value()?,
                         "type" => value_type = map.next_value()?,
                         "efficiency" => efficiency = map.next_value()?,
+                        "sampled" => sampled = map.next_value()?,
                         key if deserialize_count(key, &mut map, &mut counts)? => {}
                         _ => {
                             map.next_value::<IgnoredAny>()?;
@@ -973,6 +993,7 @@ impl<'de> Deserialize<'de> for Access {
                     value_type,
                     counts,
                     efficiency,
+                    sampled,
                 })
             }
         }

@@ -8,6 +8,10 @@
 //! tag stage of CC 9.0) may be too many to be counted for a very large launch:
 //! they are absent then, and [`SiteCounts::uncounted`] says so.
 
+mod sample;
+
+pub use sample::{FAILURE, Sampled};
+
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::eval::{BlockAccess, Cost, Drive, Evaluator, Limits, Sink, Tally};
 use crate::program::Site;
@@ -26,6 +30,10 @@ const SITE_BUDGET: u64 = 1 << 22;
 /// What an affine access costs at least, in representatives: bounds how many
 /// wait.
 const LEAST_COST: u128 = 64;
+
+/// Accesses of a site kept for an estimate, where counting them all takes too
+/// long.
+const MOST_WAITING: usize = 1 << 16;
 
 /// Fewer representatives than this are not worth waking other threads for.
 const FEW_REPRESENTATIVES: u128 = 1 << 14;
@@ -70,9 +78,12 @@ pub struct SiteCounts {
     /// counted one by one.
     pub method: Method,
     /// Warps that would have to be counted one by one for the fields without a
-    /// period ([`Field::is_periodic`]), which are absent for that reason.
-    /// `None`: they are not.
+    /// period ([`Field::is_periodic`]), and are not: these fields are estimated
+    /// ([`SiteCounts::sampled`]), or absent. `None`: all are counted.
     pub uncounted: Option<u128>,
+    /// How the fields without a period were estimated; their totals then are
+    /// not `exact`.
+    pub sampled: Option<Sampled>,
 }
 
 /// How the accesses of a site were counted.
@@ -168,8 +179,10 @@ struct SiteTally {
     /// Of those whose fields without a period are not counted yet, and absent
     /// here.
     periodic: Totals,
-    /// These accesses: all of them while their cost is within the budget.
+    /// These accesses: all of them, or none when they are too many to keep.
     waiting: Vec<AffineAccess>,
+    /// Whether they were too many.
+    dropped: bool,
     /// Representatives that they take.
     cost: u128,
     method: Method,
@@ -181,6 +194,7 @@ struct Mark {
     alike: Option<(Counts, u64)>,
     periodic: Totals,
     waiting: usize,
+    dropped: bool,
     cost: u128,
     method: Method,
 }
@@ -208,14 +222,16 @@ impl SiteTally {
             alike: self.alike,
             periodic: self.periodic.clone(),
             waiting: self.waiting.len(),
+            dropped: self.dropped,
             cost: self.cost,
             method: self.method,
         }
     }
 
     fn rollback(&mut self, mark: Mark) {
-        let Mark { totals, alike, periodic, waiting, cost, method } = mark;
+        let Mark { totals, alike, periodic, waiting, dropped, cost, method } = mark;
         self.waiting.truncate(waiting);
+        self.dropped = dropped;
         (self.totals, self.alike, self.periodic) = (totals, alike, periodic);
         (self.cost, self.method) = (cost, method);
     }
@@ -280,14 +296,14 @@ impl Sink for Counter<'_> {
 
 impl Tally for Counter<'_> {
     fn merge(&mut self, other: Self) {
-        let budget = u128::from(self.budget);
         for (mine, mut theirs) in self.tallies.iter_mut().zip(other.tallies) {
             theirs.settle();
             mine.totals.merge(&theirs.totals);
             mine.periodic.merge(&theirs.periodic);
             mine.cost = mine.cost.saturating_add(theirs.cost);
             mine.waiting.append(&mut theirs.waiting);
-            if mine.cost > budget {
+            mine.dropped |= theirs.dropped || mine.waiting.len() > MOST_WAITING;
+            if mine.dropped {
                 mine.waiting = Vec::new();
             }
             mine.method = mine.method.and(theirs.method);
@@ -308,8 +324,10 @@ impl Counter<'_> {
                 Stages::OverBudget { needed, .. } => {
                     tally.periodic.merge(&counted.totals);
                     tally.cost = tally.cost.saturating_add(needed.max(LEAST_COST));
-                    if tally.cost <= u128::from(self.budget) {
+                    if tally.waiting.len() < MOST_WAITING {
                         tally.waiting.push(access);
+                    } else {
+                        tally.dropped = true;
                     }
                 }
             },
@@ -329,6 +347,7 @@ impl Counter<'_> {
             tally.settle();
             let mut totals = tally.totals;
             let uncounted = (tally.cost > u128::from(budget)).then_some(tally.cost);
+            let mut sampled = None;
             if let Some(cost) = uncounted {
                 if exact {
                     return Err(Diagnostic::new(
@@ -341,11 +360,26 @@ impl Counter<'_> {
                         "leave out `--exact`, or choose smaller parameters",
                     ));
                 }
+                let estimated = (!tally.dropped)
+                    .then(|| sample::estimate(&tally.waiting, site.op, rules))
+                    .flatten();
+                let counted = totals.clone();
                 totals.merge(&tally.periodic);
                 for field in Field::ALL {
                     if !field.is_periodic(site.op) {
                         totals.set(field, None);
                     }
+                }
+                if let Some(estimate) = estimated {
+                    for (field, sum) in estimate.sums {
+                        let known = match counted.instructions {
+                            0 => Some(0),
+                            _ => counted.get(field),
+                        };
+                        totals.set(field, known.map(|known| known.saturating_add(sum)));
+                    }
+                    totals.exact = false;
+                    sampled = Some(estimate.sampled);
                 }
             } else {
                 let count = |access: AffineAccess| {
@@ -359,7 +393,7 @@ impl Counter<'_> {
                 };
                 counted.iter().for_each(|counted| totals.merge(counted));
             }
-            sites.push(SiteCounts { totals, method: tally.method, uncounted });
+            sites.push(SiteCounts { totals, method: tally.method, uncounted, sampled });
         }
         Ok(LaunchCounts {
             sites,

@@ -122,20 +122,19 @@ impl Field {
     /// multiple of the period never changes it.
     ///
     /// The tag stage hashes all bits of the address, and what passes it
-    /// together shapes the data stage; red/atom count their sectors once for
-    /// each tag round. These have no short period.
+    /// together shapes the data stage; red/atom count their sectors and tags
+    /// once for each tag round. These have no short period.
     pub const fn is_periodic(self, op: Op) -> bool {
         if matches!(op.space, Space::Shared) {
             return true;
         }
         match self {
             Self::Requests
-            | Self::Tags
             | Self::UniqueSectors
             | Self::RequestedBytes
             | Self::UniqueBytes
             | Self::Transactions => true,
-            Self::Sectors | Self::L2Sectors | Self::MovedBytes => !op.is_atomic(),
+            Self::Sectors | Self::Tags | Self::L2Sectors | Self::MovedBytes => !op.is_atomic(),
             Self::TagWavefronts | Self::DataWavefronts | Self::BankConflicts => false,
         }
     }

@@ -200,6 +200,19 @@ impl AffineAccess {
         }
     }
 
+    /// The `index`-th of the set's accesses, the first variable running fastest;
+    /// `index` is less than [`AffineAccess::warps`].
+    pub fn nth(&self, mut index: u128) -> WarpAccess {
+        let mut uniform = 0u64;
+        for term in &self.terms {
+            let count = u128::from(term.count.max(1));
+            let value = (index % count) as u64;
+            index /= count;
+            uniform = uniform.wrapping_add((term.coefficient as u64).wrapping_mul(value));
+        }
+        self.moved(uniform)
+    }
+
     /// The exact sum of `rules.count` over the set.
     ///
     /// What the period fixes takes a time that does not depend on the ranges
