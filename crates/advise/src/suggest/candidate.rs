@@ -748,6 +748,9 @@ impl VectorPlan {
             plan.fields.push((name.clone(), chunk, offset % vector / found.bytes()));
         }
         let Some(scalar) = scalar else { return Err("no field of it is read".to_owned()) };
+        if scalar.bytes() < 4 {
+            return Err("vectors of fields of 1 and 2 bytes are not tried".to_owned());
+        }
         let count = vector / scalar.bytes();
         if !(2..=4).contains(&count) {
             return Err(format!("there is no vector of {count} of its fields"));

@@ -191,7 +191,7 @@ impl<S: Sink> Machine<'_, '_, S> {
         let (first, bytes) = self.extent(root);
         let width = u64::from(site.width);
         // Places at which an access of this width fits.
-        let fitting = (bytes + 1).saturating_sub(width);
+        let fitting = bytes.checked_sub(width).map_or(0, |rest| rest.saturating_add(1));
         if address.terms.is_empty() {
             let outside = |address: i64| (address as u64).wrapping_sub(first) >= fitting;
             if address.base.fold(false, |any, x| any | outside(x))
