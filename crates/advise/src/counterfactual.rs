@@ -404,7 +404,7 @@ impl<'a> Judge<'a> {
             );
         };
         let now = from.first % sector;
-        let what = if (now + shift) % sector == 0 {
+        let what = if (now + shift).is_multiple_of(sector) {
             format!("start `{name}` {now} B earlier, on a multiple of {sector} B")
         } else {
             let past = (now + shift) % sector;
@@ -1263,7 +1263,7 @@ impl Chunks<'_> {
             if !access.active().all(|(at, address)| address - whole.addresses[at] == inside) {
                 return Err(None);
             }
-            covered |= ((1_u64 << access.width) - 1 << inside) as u32;
+            covered |= (((1_u64 << access.width) - 1) << inside) as u32;
         }
         let is_store = event.access.op.kind == OpKind::Store;
         let missing = !covered & (((1_u64 << width) - 1) as u32);

@@ -39,7 +39,9 @@ fn sentences(name: &str, variant: Option<&str>, set: &[(&str, &str)]) -> Vec<Str
 
 #[test]
 fn sentences_of_advice() {
-    let cases: &[(&str, Option<&str>, &[(&str, &str)])] = &[
+    // Scenario, variant, parameters set.
+    type Case<'a> = (&'a str, Option<&'a str>, &'a [(&'a str, &'a str)]);
+    let cases: &[Case<'_>] = &[
         ("strided", Some("read"), &[("stride", "2")]),
         ("strided", Some("write"), &[("stride", "32")]),
         ("vector-add", None, &[("offset", "1")]),

@@ -101,7 +101,7 @@ fn place(part: u64, all: u128) -> u128 {
     let size = end - first;
     let high = size >> 32;
     let offset =
-        high * u128::from(bits >> 32) + ((size & 0xffff_ffff) * u128::from(bits >> 32) >> 32);
+        high * u128::from(bits >> 32) + (((size & 0xffff_ffff) * u128::from(bits >> 32)) >> 32);
     // With fewer warps than parts some parts are empty.
     (first + offset.min(size.saturating_sub(1))).min(all - 1)
 }
