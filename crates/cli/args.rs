@@ -431,7 +431,8 @@ pub(crate) struct MeasureArgs {
     #[arg(long, value_name = "N")]
     pub(crate) chunk: Option<usize>,
 
-    /// Launch each kernel once and write no record: to run under a sanitizer.
+    /// Launch each kernel once and record only what fails: to run under a
+    /// sanitizer.
     #[arg(long, conflicts_with_all = ["counters", "warps"])]
     pub(crate) once: bool,
 

@@ -51,12 +51,10 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             Ok(commands::GOOD)
         }
         Command::Completions { shell } => {
-            clap_complete::generate(
-                *shell,
-                &mut Cli::command(),
-                "coalescope",
-                &mut std::io::stdout().lock(),
-            );
+            // It panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "coalescope", &mut script);
+            std::io::stdout().lock().write_all(&script)?;
             Ok(commands::GOOD)
         }
         Command::Man { command } => man(command.as_deref()),

@@ -12,13 +12,21 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         _ => Path::new("."),
     };
     let write = || -> io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut file = new_file(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     };
     write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A temporary file with the permissions of any new file: as the umask has it.
+fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
 }
 
 /// Whether an error only says that the reader of our output went away, as

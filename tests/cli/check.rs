@@ -575,3 +575,60 @@ fn the_ci_document_works_as_it_stands() {
         assert_code(&shell(script), 1);
     }
 }
+
+/// Two files of one name are one run in a baseline: that is no comparison.
+#[test]
+fn files_of_one_name_are_not_compared_with_one_baseline() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let scenario = |name: &str, index: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(&path).expect("created");
+        let text = format!(
+            "title = \"T\"\n[params]\nn = 1024\n[launch]\ngrid = [4]\nblock = [256]\n[buffers]\n\
+             x = {{ type = \"float\", shape = [\"n * 4\"] }}\n[kernel]\ncode = '''\n\
+             int i = blockIdx.x * blockDim.x + threadIdx.x;\nload(x[{index}]);\n'''\n"
+        );
+        std::fs::write(path.join("k.toml"), text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (good, bad) = (scenario("good", "i"), scenario("bad", "i * 4"));
+    let stored = coalescope(&["sim", &good, &bad, "--json"]);
+    let baseline = folder.path().join("baseline.jsonl");
+    std::fs::write(&baseline, &stored.stdout).expect("written");
+    let baseline = baseline.to_str().expect("UTF-8");
+    let output = coalescope(&["check", &good, &bad, "--baseline", baseline]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("two different runs k") && said.contains("are named `k`"), "{said}");
+    assert!(stdout(&output).contains("not everything could be judged"), "{}", stdout(&output));
+}
+
+/// An edit and a new access in one line: the edited one is found by its buffer.
+#[test]
+fn an_edited_access_beside_a_new_one_is_still_compared() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("k.toml");
+    let write = |body: &str| {
+        let text = format!(
+            "title = \"T\"\n[params]\nn = 1024\n[launch]\ngrid = [4]\nblock = [256]\n[buffers]\n\
+             x = {{ type = \"float\", shape = [\"n * 4\"] }}\ny = {{ type = \"float\", shape = [\"n\"] }}\n\
+             out = {{ type = \"float\", shape = [\"n\"] }}\n[kernel]\ncode = '''\n\
+             int i = blockIdx.x * blockDim.x + threadIdx.x;\n{body}\n'''\n"
+        );
+        std::fs::write(&path, text).expect("written");
+    };
+    let target = path.to_str().expect("UTF-8");
+    write("out[i] = x[i];");
+    let stored = coalescope(&["sim", target, "--json"]);
+    let baseline = folder.path().join("baseline.jsonl");
+    std::fs::write(&baseline, &stored.stdout).expect("written");
+    write("out[i] = y[i] * x[i * 4];");
+    let baseline = baseline.to_str().expect("UTF-8");
+    let output = coalescope(&["check", target, "--baseline", baseline, "--min-efficiency", "10%"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("`x[i * 4]` is worse than its baseline"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -252,6 +252,7 @@ impl Serialize for RunDiff<'_> {
                 b: AccessName::of(self.b.accesses.get(access.pair.b)?),
                 matched_by: match access.pair.by {
                     By::Label => "label",
+                    By::Buffer => "buffer",
                     By::Line => "line",
                     By::Order => "order",
                 },

@@ -2,14 +2,17 @@
 //!
 //! Accesses carry the label that their author gave, or else their own text. An
 //! edit changes texts and moves lines, so a label alone would lose just the
-//! accesses that changed. They are matched in four passes, each over what the
+//! accesses that changed. They are matched in six passes, each over what the
 //! one before left, and only between accesses that do the same (load, store or
 //! update) in the same memory:
 //!
 //! 1. the same label;
-//! 2. the same line and width, where only one access on either side has them;
-//! 3. the same width, in order, where both sides have as many;
-//! 4. in order, where both sides have as many.
+//! 2. the same buffer (the text before the index), line and width, where only
+//!    one access on either side has them;
+//! 3. the same buffer and width, where only one on either side has them;
+//! 4. the same line and width, where only one on either side has them;
+//! 5. the same width, in order, where both sides have as many;
+//! 6. in order, where both sides have as many.
 
 use record::Access;
 use simulator::Space;
@@ -20,6 +23,8 @@ use std::collections::BTreeMap;
 pub enum By {
     /// Their label.
     Label,
+    /// The text before the index.
+    Buffer,
     /// Line and width.
     Line,
     /// Their place among the accesses of their kind.
@@ -86,7 +91,7 @@ fn role(access: &Access) -> (&'static str, Role) {
 /// let access = |label, line| Access::new(label, Some(line), Op::LOAD, 4, Totals::default());
 /// // An edit changed the index and inserted a line above.
 /// let matched = pair(&[access("in[i]", 7)], &[access("in[2 * i]", 8)]);
-/// assert_eq!(matched.pairs, [Pair { a: 0, b: 0, by: By::Order }]);
+/// assert_eq!(matched.pairs, [Pair { a: 0, b: 0, by: By::Buffer }]);
 /// ```
 pub fn pair(a: &[Access], b: &[Access]) -> Pairing {
     let mut free_a: Vec<usize> = (0..a.len()).collect();
@@ -118,12 +123,19 @@ type Key<'a> = (Option<&'a str>, Option<u32>, Option<u8>);
 /// How a pass makes its key.
 type MakeKey = fn(&Access) -> Key<'_>;
 
-const PASSES: [(By, MakeKey); 4] = [
+const PASSES: [(By, MakeKey); 6] = [
     (By::Label, |access| (Some(&access.label), None, None)),
+    (By::Buffer, |access| (Some(buffer(&access.label)), access.line, Some(access.width))),
+    (By::Buffer, |access| (Some(buffer(&access.label)), None, Some(access.width))),
     (By::Line, |access| (None, access.line, Some(access.width))),
     (By::Order, |access| (None, None, Some(access.width))),
     (By::Order, |_| (None, None, None)),
 ];
+
+/// The buffer in a label that is the access's text; else all of it.
+fn buffer(label: &str) -> &str {
+    label.split('[').next().unwrap_or(label).trim()
+}
 
 /// The accesses among `members` that share role and key, in order.
 fn groups<'a>(
@@ -171,12 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_text_is_found_by_its_line() {
+    fn a_changed_index_is_found_by_its_buffer() {
         let a = [access("in[i]", 7, Op::LOAD, 4), access("in[i + 1]", 8, Op::LOAD, 4)];
         let b = [access("in[2 * i]", 7, Op::LOAD, 4)];
         let pairing = pair(&a, &b);
-        assert_eq!(by_number(&pairing), [(0, 0, By::Line)]);
+        assert_eq!(by_number(&pairing), [(0, 0, By::Buffer)]);
         assert_eq!(pairing.only_a, [1]);
+        // Another buffer in the same line.
+        let b = [access("other[2 * i]", 7, Op::LOAD, 4)];
+        assert_eq!(by_number(&pair(&a, &b)), [(0, 0, By::Line)]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use scenario::diagnostic::Style;
 use scenario::{Options, Scenario};
 use simulator::RuleSet;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
@@ -27,8 +28,18 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         },
         None => None,
     };
+    let stored = baseline.is_some();
     let mut check = Check::new(policy(args), baseline, rules.len() > 1);
+    let mut names = BTreeSet::new();
     for scenario in scenarios(&args.selection.scenarios, &mut complaints) {
+        // Records have the name, not the path.
+        if stored && !names.insert(scenario.name().to_owned()) {
+            complaints.message(
+                &format!("two scenario files are named `{}`", scenario.name()),
+                "a baseline cannot tell them apart: rename one, or check them one by one",
+            );
+            continue;
+        }
         judge(&scenario, &rules, args, &mut check, &mut complaints);
     }
     let report = check.finish();
@@ -37,7 +48,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         (false, true) => 1,
         (false, false) => 0,
     };
-    say(&report, args)?;
+    say(&report, args, complaints.any())?;
     if let Some(path) = &args.sarif {
         write_sarif(path, &report, code)?;
     }
@@ -77,6 +88,12 @@ fn read_baseline(path: &Path, complaints: &mut Complaints) -> Option<Baseline> {
             "the other lines are used; store the baseline anew",
         );
     }
+    for run in baseline.ambiguous() {
+        complaints.message(
+            &format!("{} has two different runs {run}", path.display()),
+            "give scenario files of one name different names, or a baseline each",
+        );
+    }
     if baseline.is_empty() && bad.is_empty() {
         complaints.message(&format!("{} holds no predicted runs", path.display()), how);
     }
@@ -111,7 +128,7 @@ fn judge(
 }
 
 /// Findings to standard error, each at its line; the sum to standard output.
-fn say(report: &Report, args: &CheckArgs) -> Result<()> {
+fn say(report: &Report, args: &CheckArgs, incomplete: bool) -> Result<()> {
     for finding in report.failures().chain(report.warnings()) {
         anstream::eprintln!("{}\n", finding.diagnostic().render(Style::Coloured));
     }
@@ -119,7 +136,7 @@ fn say(report: &Report, args: &CheckArgs) -> Result<()> {
     for remark in &report.remarks {
         anstream::eprintln!("{note}note{note:#}: {remark}");
     }
-    let summary = summary(report);
+    let summary = summary(report, incomplete);
     if args.sarif.as_deref() == Some(Path::new("-")) {
         anstream::eprint!("{summary}");
     } else {
@@ -128,7 +145,7 @@ fn say(report: &Report, args: &CheckArgs) -> Result<()> {
     Ok(())
 }
 
-fn summary(report: &Report) -> String {
+fn summary(report: &Report, incomplete: bool) -> String {
     let plural = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     let mut text = String::new();
     for finding in report.waived() {
@@ -140,9 +157,10 @@ fn summary(report: &Report) -> String {
         }
     }
     let (failed, waived) = (report.failures().count(), report.waived().count());
-    let colour = if failed > 0 { AnsiColor::Red } else { AnsiColor::Green };
+    let colour = if failed > 0 || incomplete { AnsiColor::Red } else { AnsiColor::Green };
     let style = colour.on_default().bold();
     let verdict = match failed {
+        0 if incomplete => "not everything could be judged".to_owned(),
         0 => "good".to_owned(),
         n => plural(n, "finding"),
     };

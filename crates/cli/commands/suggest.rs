@@ -56,6 +56,12 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<ExitCode> {
         writeln!(out)?;
     } else {
         report(plan, arch, &found, args.all)?;
+        if plan.build()?.program.shared_bytes > 0 {
+            writeln!(
+                anstream::stdout().lock(),
+                "Shared arrays keep their shape here; `coalescope explain` counts their pads and swizzles."
+            )?;
+        }
     }
     if let (Some(path), Some(best)) = (&args.write, found.best()) {
         write_whole(path, best.toml.as_bytes())?;

@@ -68,7 +68,7 @@ pub fn report(worker: &WorkerCommand) -> Report {
     };
     add("model", State::Good, ALWAYS.into(), "");
 
-    const NO_GPU: &str = "measure and calibrate";
+    const NO_GPU: &str = "measure";
     let driver = match cuda_driver::availability() {
         Ok(driver) => driver,
         Err(missing) => {

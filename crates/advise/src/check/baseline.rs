@@ -15,6 +15,7 @@ pub(super) type Stored = Arc<RunRecord>;
 pub struct Baseline {
     runs: Vec<(Stored, bool)>,
     remarks: Vec<String>,
+    ambiguous: Vec<String>,
 }
 
 /// What a baseline has for a run.
@@ -44,6 +45,9 @@ impl Baseline {
                     let run = (Arc::new(run), false);
                     match same {
                         Some(known) => {
+                            if known.0.accesses != run.0.accesses {
+                                baseline.ambiguous.push(run.0.point());
+                            }
                             *known = run;
                             replaced += 1;
                         }
@@ -59,10 +63,16 @@ impl Baseline {
         }
         if replaced > 0 {
             baseline.remarks.push(format!(
-                "{replaced} runs are in the baseline more than once; the last of each is used"
+                "runs that the baseline has more than once: {replaced}; the last of each is used"
             ));
         }
         (baseline, bad)
+    }
+
+    /// Runs that it has more than once, with different counts: of scenario
+    /// files of one name, say. What they are compared with is not known.
+    pub fn ambiguous(&self) -> &[String] {
+        &self.ambiguous
     }
 
     /// How many runs it has.
