@@ -61,8 +61,17 @@ SCENARIO is a file, a folder of files, or the name of a shipped scenario.")]
     /// Count single warp accesses: JSON Lines in, JSON Lines out.
     #[command(after_help = "A line in:
   {\"id\":1,\"op\":\"ld\",\"width\":4,\"mask\":4294967295,\"addresses\":[0,4,…]}
-with 32 byte addresses. A bad line gives {\"id\":…,\"error\":…} in its place and
-exit code 2 at the end; the rest is still counted.
+with 32 byte addresses (of shared memory: offsets), each a multiple of width.
+  op     ld, st, red, atom, cp.async, lds, sts, reds, atoms, ldl, stl; ld.cg, ld.nc,
+         st.cs, … with a cache operator
+  width  bytes a lane: 1, 2, 4, 8, 16, on some architectures 32
+  mask   the lanes that are on, lane 0 the lowest bit; all, where it is left out
+  atomic of red and atom: add, min, max, inc, dec, and, or, xor, exch, cas
+  type   of red and atom: u32, s32, u64, f16x2, f32, f64, …; of lds: b64 for a
+         full 8-byte load
+  shared_addresses  of cp.async: where the bytes go
+A bad line gives {\"id\":…,\"error\":…} in its place and exit code 2 at the end; the
+rest is still counted.
 
 Examples:
   coalescope warp accesses.jsonl > counts.jsonl
@@ -375,7 +384,7 @@ pub(crate) struct MeasureArgs {
     #[arg(long = "variant", value_name = "NAME")]
     pub(crate) variants: Vec<String>,
 
-    /// The file to append records to.
+    /// The file to append records to; it must be named.
     #[arg(short, long, value_name = "FILE", required_unless_present = "worker")]
     pub(crate) output: Option<PathBuf>,
 

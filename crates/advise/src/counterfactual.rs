@@ -367,13 +367,15 @@ impl<'a> Judge<'a> {
         let name = self.name(buffer);
         let sector = self.sector_bytes();
         let step = self.widest(buffer).max(1);
-        // A shift that puts the lowest lane of one of the accesses on a sector.
+        // A shift that puts the lowest lane of one of the accesses on a line:
+        // as good as on a sector, and a tag lookup less where it matters.
+        let unit = self.rules.line_bytes().map_or(sector, |line| u64::from(line).max(sector));
         let mut starts: BTreeMap<u64, usize> = BTreeMap::new();
         for access in self.own() {
             let lowest = access.active().map(|(_, address)| address).min().unwrap_or(0);
-            *starts.entry(lowest % sector).or_default() += 1;
+            *starts.entry(lowest % unit).or_default() += 1;
         }
-        if starts.keys().all(|&start| start == 0) {
+        if starts.keys().all(|start| start.is_multiple_of(sector)) {
             return Counterfactual::refused(
                 Kind::Aligned,
                 format!("its requests start on multiples of {sector} B already"),
@@ -383,16 +385,17 @@ impl<'a> Judge<'a> {
         starts.sort_by_key(|&(start, times)| (std::cmp::Reverse(times), start));
         // The shift that undoes the buffer's own offset first: it is the
         // simplest to make.
-        let undo = (sector - from.first % sector) % sector;
+        let undo = (unit - from.first % unit) % unit;
         let shifts = std::iter::once(undo)
-            .chain(starts.iter().take(8).map(|(start, _)| (sector - start) % sector))
+            .chain(starts.iter().take(8).map(|(start, _)| (unit - start) % unit))
             .filter(|shift| *shift != 0 && shift.is_multiple_of(step));
-        let mut best: Option<(u128, u64, Counted)> = None;
+        let mut best: Option<((u128, u128), u64, Counted)> = None;
         for shift in shifts {
             let Ok(counted) = self.count_layout(buffer, from, &Layout::Shifted(shift)) else {
                 continue;
             };
-            let Some(cost) = cost(Space::Global, &counted.after) else { continue };
+            let Some(sectors) = cost(Space::Global, &counted.after) else { continue };
+            let cost = (sectors, counted.after.tags.unwrap_or(0));
             if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
                 best = Some((cost, shift, counted));
             }
@@ -403,17 +406,17 @@ impl<'a> Judge<'a> {
                 format!("a shift would misalign the {step}-byte accesses to `{name}`"),
             );
         };
-        let now = from.first % sector;
-        let what = if (now + shift).is_multiple_of(sector) {
-            format!("start `{name}` {now} B earlier, on a multiple of {sector} B")
+        let now = from.first % unit;
+        let what = if (now + shift).is_multiple_of(unit) {
+            format!("start `{name}` {now} B earlier, on a multiple of {unit} B")
         } else {
-            let past = (now + shift) % sector;
+            let past = (now + shift) % unit;
             let front = if from.element_bytes > 0 && past.is_multiple_of(from.element_bytes) {
                 format!(" ({} elements of padding in front)", past / from.element_bytes)
             } else {
                 String::new()
             };
-            format!("start `{name}` {past} B past a multiple of {sector} B{front}")
+            format!("start `{name}` {past} B past a multiple of {unit} B{front}")
         };
         self.judged(Kind::Aligned, what, Ok(counted))
     }
@@ -873,13 +876,23 @@ impl<'a> Judge<'a> {
         );
         let judged = self.judged(kind, what, Ok(counted));
         match judged.outcome {
-            Outcome::Refused { counted: Some(counted), .. } => Counterfactual {
-                outcome: Outcome::Refused {
-                    reason: "what a block takes at a time does not lie together".to_owned(),
-                    counted: Some(counted),
-                },
-                ..judged
-            },
+            Outcome::Refused { counted: Some(counted), .. } => {
+                // Where most of what the tile moves is used, order was not the
+                // trouble.
+                let lie_together = counted.after.unique_efficiency() >= Some(0.75);
+                let reason = if lie_together {
+                    "what a warp takes lies together already"
+                } else {
+                    "what a block takes at a time does not lie together"
+                };
+                Counterfactual {
+                    outcome: Outcome::Refused {
+                        reason: reason.to_owned(),
+                        counted: Some(counted),
+                    },
+                    ..judged
+                }
+            }
             _ => judged,
         }
     }

@@ -1,4 +1,5 @@
-//! The table of `coalescope sim`: one row an access, the worst of a run first.
+//! The table of `coalescope sim`: one row an access, the worst of a run first;
+//! `#` is an access's number in the program.
 
 use crate::commands::sim::Prediction;
 use advise::Verdict;
@@ -45,6 +46,8 @@ struct Worst {
 struct Row {
     run: String,
     arch: String,
+    /// Its number in the program, from 1: `explain --access` takes it.
+    number: usize,
     access: String,
     op: String,
     space: Space,
@@ -85,9 +88,11 @@ impl Report {
             .sites
             .iter()
             .zip(&counts.sites)
-            .map(|(site, counted)| Row {
+            .enumerate()
+            .map(|(index, (site, counted))| Row {
                 run: plan.label(),
                 arch: arch.clone(),
+                number: index + 1,
                 access: format!("{} (line {})", site.label, run.sources.line(site.span)),
                 op: format!("{} {} B", site.op.name(), site.width),
                 space: site.op.space,
@@ -239,6 +244,8 @@ impl fmt::Display for Report {
         let shared = self.rows.iter().any(|row| row.totals.get(Field::BankConflicts).is_some());
         let transactions =
             self.rows.iter().any(|row| row.totals.get(Field::Transactions).is_some());
+        let tag_wavefronts =
+            self.rows.iter().any(|row| row.totals.get(Field::TagWavefronts).is_some());
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let mut header = Vec::new();
@@ -248,6 +255,7 @@ impl fmt::Display for Report {
         if self.several_archs {
             header.push(Cell::new("CC"));
         }
+        header.push(number("#".into()));
         header.push(Cell::new("access"));
         header.push(Cell::new("op"));
         header.push(number("requests".into()));
@@ -257,6 +265,9 @@ impl fmt::Display for Report {
         header.push(number("sectors/req".into()));
         header.push(number("ideal".into()));
         header.push(number("lines/req".into()));
+        if tag_wavefronts {
+            header.push(number("tag waves/req".into()));
+        }
         if shared {
             header.push(number("data waves/req".into()));
             header.push(number("conflicts/req".into()));
@@ -278,6 +289,7 @@ impl fmt::Display for Report {
             last = (row.run.clone(), row.arch.clone());
             let style = row.style();
             let totals = &row.totals;
+            cells.push(number(row.number.to_string()));
             cells.push(Cell::new(&row.access));
             cells.push(Cell::new(&row.op));
             cells.push(number(units::or_unknown(totals.get(Field::Requests), units::count)));
@@ -287,6 +299,9 @@ impl fmt::Display for Report {
             cells.push(average(totals.per_request(Field::Sectors)));
             cells.push(average(row.ideal()));
             cells.push(average(totals.per_request(Field::Tags)));
+            if tag_wavefronts {
+                cells.push(average(totals.per_request(Field::TagWavefronts)));
+            }
             if shared {
                 cells.push(average(totals.per_request(Field::DataWavefronts)));
                 cells.push(average(totals.per_request(Field::BankConflicts)));

@@ -303,8 +303,9 @@ fn contents(
                 Kind::NotModelled,
                 place,
                 "contents of vectors and structs are not modelled",
-                "use a buffer of a scalar with one more axis, and \
-                 reinterpret_cast<int4*>(buffer) in the kernel",
+                "give the buffer the scalar type of its parts and one more axis (of `uchar4`: \
+                 `type = \"unsigned char\"`, `shape = [n, 4]`), and cast the pointer in the kernel: \
+                 `reinterpret_cast<uchar4*>(buffer)[i]`",
             ));
         }
     };
