@@ -162,8 +162,9 @@ impl DataStage {
     /// leave while the others come, was counted as well. On an H200 the groups
     /// (`l1tex__data_pipe_lsu_wavefronts` − 1 − `l1tex__data_bank_conflicts_pipe_lsu`)
     /// agree on all stores that one gather holds, on all but one of about 250
-    /// of one line a wavefront, and on about 95 in 100 of the others of at least
-    /// 4 bytes. For narrower stores of several lines a wavefront the timing
+    /// of one line a wavefront, and of the others of at least 4 bytes on all 59
+    /// that have one wavefront beyond the gather and on 130 of 146 that have
+    /// more. For narrower stores of several lines a wavefront the timing
     /// decides, and not always the same way (`store-groups` and `narrow-stores`
     /// in `tests/hardware/h200/2026-11-30/warps`).
     pub(crate) fn store(
