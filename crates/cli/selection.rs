@@ -65,9 +65,17 @@ pub(crate) fn scenarios(names: &[String], complaints: &mut Complaints) -> Vec<Sc
         } else if !path.exists() && path.extension().is_none() {
             let known = shipped::names();
             let near = scenario::diagnostic::nearest(name, known.iter().copied());
-            let help = match near {
-                Some(near) => format!("did you mean `{near}`? `coalescope list` shows them all"),
-                None => "name a .toml file or one of those that `coalescope list` shows".to_owned(),
+            let variant = name.split_once(':').filter(|(name, _)| known.contains(name));
+            let help = match (variant, near) {
+                (Some((name, variant)), _) => {
+                    format!("a variant is chosen so: `{name} --variant {variant}`")
+                }
+                (None, Some(near)) => {
+                    format!("did you mean `{near}`? `coalescope list` shows them all")
+                }
+                (None, None) => {
+                    "name a .toml file or one of those that `coalescope list` shows".to_owned()
+                }
             };
             complaints
                 .message(&format!("no file and no shipped scenario is called `{name}`"), &help);
@@ -106,6 +114,18 @@ pub(crate) fn runs(
     options: Options,
     complaints: &mut Complaints,
 ) -> Vec<RunPlan> {
+    for (index, (key, value)) in selection.overrides.iter().enumerate() {
+        if selection.overrides[..index]
+            .iter()
+            .any(|(earlier, other)| earlier == key && other != value)
+        {
+            complaints.message(
+                &format!("`{key}` is set twice, the second time to {value}"),
+                "give it once; several values make a [sweep] of the scenario",
+            );
+            return Vec::new();
+        }
+    }
     let mut plans = match scenario.runs(&selection.overrides, options) {
         Ok(plans) => plans,
         Err(errors) => {

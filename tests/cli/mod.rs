@@ -4,6 +4,7 @@ mod check;
 mod diff;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn coalescope(args: &[&str]) -> Output {
@@ -170,6 +171,34 @@ fn emit_writes_a_file_whole() {
     let text = std::fs::read_to_string(&path).expect("it was written");
     assert!(text.contains("__global__") && text.contains("int main("), "{text}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("listable").count(), 1, "no leftovers");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_a_link_and_a_device_a_device() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let (file, link) = (folder.path().join("file.cu"), folder.path().join("link.cu"));
+    std::fs::write(&file, "old").expect("writable");
+    std::os::unix::fs::symlink("file.cu", &link).expect("links work");
+    let emit = |target: &str| {
+        coalescope(&["emit", "transpose", "--variant", "tiled", "--cuda", "-o", target])
+    };
+    let output = emit(link.to_str().expect("UTF-8"));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(link.is_symlink());
+    assert!(std::fs::read_to_string(&file).expect("readable").contains("__global__"));
+
+    let output = emit("/dev/stdout");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("__global__"));
+    assert!(Path::new("/dev/stdout").is_symlink());
+}
+
+#[test]
+fn what_is_set_twice_is_refused() {
+    let output = coalescope(&["sim", "strided", "--set", "stride=4", "--set", "stride=8"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("`stride` is set twice"), "{}", stderr(&output));
 }
 
 #[test]

@@ -742,8 +742,14 @@ impl<'a> Judge<'a> {
                 let times = record / unit;
                 let counted = self.count_layout(buffer, from, &layout);
                 if record <= LONGEST_RECORD {
+                    // What is moved about is what a lane takes: several
+                    // elements, where it reads them through a wider type.
+                    let piece = match unit {
+                        unit if unit > from.element_bytes => format!("{unit}-byte piece"),
+                        _ => "element".to_owned(),
+                    };
                     let what = format!(
-                        "store every {} element of `{name}` side by side: {times} arrays in place of one (SoA)",
+                        "store every {} {piece} of `{name}` side by side: {times} arrays in place of one (SoA)",
                         ordinal(times)
                     );
                     self.judged(Kind::Soa, what, counted)
@@ -886,10 +892,7 @@ impl<'a> Judge<'a> {
                     "what a block takes at a time does not lie together"
                 };
                 Counterfactual {
-                    outcome: Outcome::Refused {
-                        reason: reason.to_owned(),
-                        counted: Some(counted),
-                    },
+                    outcome: Outcome::Refused { reason: reason.to_owned(), counted: Some(counted) },
                     ..judged
                 }
             }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
     if found.is_empty() {
         complaints.message(
             "this warp executes no such access",
-            "choose another with --access, --block and --warp",
+            "choose another with --access (numbers from 1), --block and --warp",
         );
         return Ok(bad_input());
     }

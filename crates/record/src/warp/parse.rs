@@ -172,6 +172,30 @@ impl<'a> RawFields<'a> {
     }
 }
 
+/// The keys of a line that are long enough for a slip to be told from another
+/// word.
+const KEYS: [&str; 6] = ["width", "mask", "addresses", "shared_addresses", "atomic", "type"];
+
+/// Whether a key is meant to be one of ours, and is not.
+pub(super) fn is_slip_of_key(text: &str) -> bool {
+    KEYS.iter().any(|key| is_slip(text, key))
+}
+
+/// Whether `text` is `key` but for its case, or one letter too many, too few or
+/// another, or two neighbours exchanged.
+fn is_slip(text: &str, key: &str) -> bool {
+    let (text, key) = (text.as_bytes(), key.as_bytes());
+    let same = |(a, b): (&u8, &u8)| a.eq_ignore_ascii_case(b);
+    let front = text.iter().zip(key).take_while(|&pair| same(pair)).count();
+    let (text, key) = (&text[front..], &key[front..]);
+    let back = text.iter().rev().zip(key.iter().rev()).take_while(|&pair| same(pair)).count();
+    match (&text[..text.len() - back], &key[..key.len() - back]) {
+        ([_] | [], [_] | []) => true,
+        ([a, b], [c, d]) => same((a, d)) && same((b, c)),
+        _ => false,
+    }
+}
+
 fn required<'a>(
     name: &str,
     value: Option<&'a RawValue>,
@@ -254,7 +278,14 @@ impl<'de> Visitor<'de> for &mut RawFields<'de> {
                 "shared_addresses" => ("shared_addresses", &mut self.shared_addresses),
                 "atomic" => ("atomic", &mut self.atomic),
                 "type" => ("type", &mut self.value_type),
-                _ => {
+                other => {
+                    // Records have fields of their own beside these; but a
+                    // slip in a name would count something else in silence.
+                    if let Some(near) = KEYS.iter().find(|known| is_slip(other, known)) {
+                        return Err(serde::de::Error::custom(format_args!(
+                            "unknown key {other}; did you mean {near}?"
+                        )));
+                    }
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -267,5 +298,21 @@ impl<'de> Visitor<'de> for &mut RawFields<'de> {
             *field = Some(map.next_value()?);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_told_from_other_words() {
+        for slip in ["maks", "mas", "masks", "Mask", "nask"] {
+            assert!(is_slip(slip, "mask"), "{slip}");
+        }
+        assert!(is_slip("adresses", "addresses") && is_slip("width_", "width"));
+        for word in ["family", "counters", "line", "moved", "baseline", "wide", "tag", "m", ""] {
+            assert!(!KEYS.iter().any(|key| is_slip(word, key)), "{word}");
+        }
     }
 }

@@ -34,6 +34,8 @@ pub(super) fn fields(line: &[u8]) -> Option<Fields<'_>> {
             "shared_addresses" => shared_addresses.replace(cursor.numbers()?).is_some(),
             "atomic" => atomic.replace(cursor.text()?).is_some(),
             "type" => value_type.replace(cursor.text()?).is_some(),
+            // The complete reader says what is wrong with it.
+            other if super::parse::is_slip_of_key(other) => return None,
             _ => {
                 cursor.skip_plain()?;
                 false
