@@ -195,32 +195,14 @@ impl<'e, 'r> Drive<'e, 'r> {
     fn cut(&self, blocks: &BlockBox, request: &Request) -> Vec<Job> {
         match &request.ask {
             Ask::Split { var: axis @ 0..3, at } => {
-                let mut jobs = Vec::with_capacity(at.len() + 1);
-                let mut from = 0;
-                for &to in at.iter().chain([&blocks.count[*axis]]) {
-                    if to > from {
-                        let mut piece = *blocks;
-                        piece.start[*axis] += blocks.step[*axis] * from;
-                        piece.count[*axis] = to - from;
-                        jobs.push(Job::Box(piece));
-                        from = to;
-                    }
-                }
-                jobs
+                blocks.split(*axis, at).into_iter().map(Job::Box).collect()
             }
             Ask::Classes { var: axis @ 0..3, period } => {
                 let budget = self.box_budget().saturating_sub(self.boxes.load(Ordering::Relaxed));
                 if *period > budget {
                     return self.points(blocks, 1 << axis, Some(request.span));
                 }
-                let pieces = (0..(*period).min(blocks.count[*axis])).map(|residue| {
-                    let mut piece = *blocks;
-                    piece.start[*axis] += blocks.step[*axis] * residue;
-                    piece.step[*axis] *= period;
-                    piece.count[*axis] = (blocks.count[*axis] - residue).div_ceil(*period);
-                    Job::Box(piece)
-                });
-                pieces.collect()
+                blocks.classes(*axis, *period).map(Job::Box).collect()
             }
             Ask::Pin { vars } => self.points(blocks, *vars, Some(request.span)),
             Ask::Split { .. } | Ask::Classes { .. } => {

@@ -84,6 +84,13 @@ impl BlockAccess<'_> {
         }
     }
 
+    /// By how many bytes a warp's addresses move from a block of the box to the
+    /// next along each axis.
+    pub(crate) fn block_steps(&self, warp: usize, word: u32) -> [i64; 3] {
+        let lane = warp * WARP_LANES + word.trailing_zeros() as usize;
+        std::array::from_fn(|axis| self.address.coefficient(axis).map_or(0, |lanes| lanes.get(lane)))
+    }
+
     /// How each variable of the box moves a warp: coefficient in bytes and
     /// number of points.
     pub(crate) fn terms(&self, warp: usize, word: u32) -> impl Iterator<Item = (i64, u64)> + Clone {

@@ -64,6 +64,7 @@ mod loops;
 mod machine;
 mod memory;
 mod value;
+mod walk;
 
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::program::{BufferId, SiteId};
@@ -80,6 +81,7 @@ use value::Value;
 
 pub(crate) use drive::{Cost, Drive, Tally};
 pub(crate) use machine::{BlockAccess, Sink};
+pub use walk::{Alike, AlikeLimits, Walk};
 
 /// The blocks with `blockIdx` = `start + step·q`, 0 ≤ q < `count`, on each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,34 @@ impl BlockBox {
     /// Number of blocks in it.
     pub fn blocks(&self) -> u64 {
         self.count.iter().fold(1, |all, &n| all.saturating_mul(n))
+    }
+
+    /// Its pieces, cut along an axis before these of its blocks, ascending.
+    fn split(&self, axis: usize, at: &[u64]) -> Vec<Self> {
+        let mut pieces = Vec::with_capacity(at.len() + 1);
+        let mut from = 0;
+        for &to in at.iter().chain([&self.count[axis]]) {
+            if to > from {
+                let mut piece = *self;
+                piece.start[axis] += self.step[axis] * from;
+                piece.count[axis] = to - from;
+                pieces.push(piece);
+                from = to;
+            }
+        }
+        pieces
+    }
+
+    /// Its pieces by the residues of an axis' blocks modulo `period`.
+    fn classes(&self, axis: usize, period: u64) -> impl Iterator<Item = Self> {
+        let whole = *self;
+        (0..period.min(whole.count[axis])).map(move |residue| {
+            let mut piece = whole;
+            piece.start[axis] += whole.step[axis] * residue;
+            piece.step[axis] *= period;
+            piece.count[axis] = (whole.count[axis] - residue).div_ceil(period);
+            piece
+        })
     }
 
     /// Position of its first block in launch order.
@@ -198,6 +228,8 @@ pub struct Evaluator<'r> {
     /// Address of each buffer's first element.
     firsts: Vec<u64>,
     limits: Limits,
+    /// Statements run by walks, of all warps.
+    walked: AtomicU64,
 }
 
 impl<'r> Evaluator<'r> {
@@ -232,7 +264,7 @@ impl<'r> Evaluator<'r> {
                 }
             }
         }
-        Ok(Self { code: Code::new(run)?, firsts, limits })
+        Ok(Self { code: Code::new(run)?, firsts, limits, walked: AtomicU64::new(0) })
     }
 
     /// The run that is evaluated.
