@@ -1,8 +1,10 @@
 //! From counts to traffic to time.
 //!
 //! A [`Profile`] holds what is known of a device: capacities, rates, latencies,
-//! each with its unit, its origin and its spread.
+//! each with its unit, its origin and its spread. [`traffic`] says what a launch
+//! moves between L1, L2 and DRAM.
 
 pub mod profile;
+pub mod traffic;
 
 pub use profile::{Constant, Kind, Origin, Profile, ProfileError, Quantity};

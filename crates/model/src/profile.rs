@@ -139,6 +139,18 @@ constants! {
     L2Bytes = "l2_bytes", "B";
     /// Working set up to which repeated reads are served by L2.
     L2EffectiveBytes = "l2_effective_bytes", "B";
+    /// Parts of L2, each near to some of the SMs: data homed in another part is
+    /// kept in both.
+    L2Partitions = "l2_partitions", "partition";
+    /// Share of L2 that holds data not yet written to DRAM at most.
+    L2DirtyShare = "l2_dirty_share", "1";
+    /// Share of L2's lines that have partly written sectors at most.
+    L2PartialShare = "l2_partial_share", "1";
+    /// Data not yet written to DRAM that a launch finds in L2 under the profiler.
+    L2DirtyBefore = "l2_dirty_before", "B";
+    /// Sectors that two warps of a block store parts of, in one statement: share
+    /// of those that L1 writes to L2 once.
+    StoreMergeShare = "store_merge_share", "1";
     /// Bytes that L2 fetches from DRAM at least.
     DramAccessBytes = "dram_access_bytes", "B";
     /// Bytes of an open DRAM granule: further accesses to it are cheap.

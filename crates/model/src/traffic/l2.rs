@@ -1,0 +1,305 @@
+//! L2 and the DRAM behind it.
+
+use super::geometry::{Geometry, LINE_BYTES, SECTOR_BYTES};
+use super::l1::Sectors;
+use super::sampling::{GROUPS, Sampling, mix};
+
+/// Ways of a set. Sets are chosen by a hash, so that the number matters little.
+const WAYS: usize = 16;
+
+/// No line.
+const EMPTY: u64 = u64::MAX;
+
+/// A line that no access names: data from before the launch.
+const BEFORE: u64 = 1 << 62;
+
+/// DRAM granules that count as open: of so many last opened ones a further
+/// access is cheap.
+const OPEN_GRANULES: u64 = 1 << 13;
+
+/// What passed between L2 and DRAM.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct DramCounts {
+    /// Sectors fetched because they were missing, in each group of lines.
+    pub(super) fetched: [u64; GROUPS],
+    /// Sectors fetched to complete partly written ones.
+    pub(super) filled: [u64; GROUPS],
+    /// Sectors written back.
+    pub(super) written: [u64; GROUPS],
+    /// Granules opened.
+    pub(super) opened: [u64; GROUPS],
+}
+
+/// One way of a set.
+#[derive(Clone, Copy)]
+struct Way {
+    line: u64,
+    stamp: u32,
+    /// Sectors that can be read.
+    valid: Sectors,
+    /// Sectors newer than DRAM's. Those not valid are partly written.
+    dirty: Sectors,
+    /// Whether the other line of the granule was written back while this one
+    /// waited to be.
+    follows: bool,
+    /// Bytes written of the sectors that are partly written.
+    bytes: u128,
+}
+
+const NO_LINE: Way =
+    Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, bytes: 0 };
+
+impl Way {
+    fn partial(&self) -> Sectors {
+        self.dirty & !self.valid
+    }
+}
+
+/// Sectored lines of 128 bytes, written back.
+///
+/// L2 has partitions, each near to some SMs. A line's home is one of them, by
+/// its address. SMs read a line through their own partition, which keeps a copy
+/// of it; what is missing at home is fetched from DRAM, all sectors of a DRAM
+/// access together. Stores and atomics go to the home. A set holds no more
+/// changed lines than its share, and fewer lines with partly written sectors:
+/// the oldest is written back, partly written sectors after a read that fills
+/// them.
+pub(super) struct L2 {
+    partitions: usize,
+    sets: u64,
+    ways: Vec<Way>,
+    dirty_ways: usize,
+    partial_ways: usize,
+    /// Sectors fetched together.
+    access_sectors: u32,
+    granule_shift: u32,
+    open: Vec<u64>,
+    now: u32,
+    sampling: Sampling,
+    pub(super) counts: DramCounts,
+}
+
+impl L2 {
+    /// The L2 of a device, one in 2^`log` of its lines, empty but for what the
+    /// launch finds changed.
+    pub(super) fn new(geometry: &Geometry, sampling: Sampling) -> Self {
+        let partitions = geometry.l2_partitions.max(1) as usize;
+        let lines = geometry.l2_bytes / LINE_BYTES >> sampling.log;
+        let sets = (lines / partitions as u64 / WAYS as u64).max(1);
+        let share = |share: f64| ((share * WAYS as f64).round() as usize).clamp(1, WAYS);
+        let mut l2 = Self {
+            partitions,
+            sets,
+            ways: vec![NO_LINE; partitions * sets as usize * WAYS],
+            dirty_ways: share(geometry.l2_dirty_share),
+            partial_ways: share(geometry.l2_partial_share),
+            access_sectors: (geometry.dram_access_bytes / SECTOR_BYTES).clamp(1, 4) as u32,
+            granule_shift: (geometry.dram_granule_bytes / LINE_BYTES).max(1).ilog2(),
+            open: vec![EMPTY; (OPEN_GRANULES >> sampling.log).max(1) as usize],
+            now: 1,
+            sampling,
+            counts: DramCounts::default(),
+        };
+        let before = geometry.l2_dirty_before_bytes / LINE_BYTES >> sampling.log;
+        for index in 0..before {
+            let line = BEFORE + index;
+            let way = l2.touch(l2.home(line), line);
+            (l2.ways[way].valid, l2.ways[way].dirty) = (0b1111, 0b1111);
+        }
+        l2.counts = DramCounts::default();
+        l2
+    }
+
+    /// A read of sectors by an SM of the partition `near`.
+    pub(super) fn read(&mut self, near: usize, line: u64, sectors: Sectors) {
+        let home = self.home(line);
+        let near = near % self.partitions;
+        let mut missing = sectors;
+        if near != home {
+            let way = self.touch(near, line);
+            missing &= !self.ways[way].valid;
+            self.ways[way].valid |= sectors;
+        }
+        if missing != 0 {
+            let way = self.touch(home, line);
+            self.need(way, missing);
+        }
+    }
+
+    /// A reduction or atomic: read and written at home.
+    pub(super) fn atomic(&mut self, line: u64, sectors: Sectors) {
+        let way = self.write_way(line, sectors);
+        self.need(way, sectors);
+        self.ways[way].dirty |= sectors;
+        self.limit_dirty(way);
+    }
+
+    /// A store of `sectors`, of which `whole` are written wholly, of the others
+    /// `bytes` of the line.
+    pub(super) fn write(&mut self, line: u64, sectors: Sectors, whole: Sectors, bytes: u128) {
+        let at = self.write_way(line, sectors);
+        let way = &mut self.ways[at];
+        way.valid |= whole;
+        let mut partial = sectors & !way.valid;
+        if partial != 0 {
+            if way.partial() == 0 {
+                way.bytes = 0;
+            }
+            way.bytes |= bytes;
+            while partial != 0 {
+                let sector = partial.trailing_zeros();
+                partial &= partial - 1;
+                if (way.bytes >> (32 * sector)) as u32 == u32::MAX {
+                    way.valid |= 1 << sector;
+                }
+            }
+        }
+        way.dirty |= sectors;
+        if way.partial() != 0 {
+            self.limit_partial(at);
+        }
+        self.limit_dirty(at);
+    }
+
+    /// Sectors newer than DRAM's, in lines that the launch named.
+    pub(super) fn dirty_sectors(&self) -> u64 {
+        let own = self.ways.iter().filter(|way| way.line < BEFORE);
+        own.map(|way| u64::from(way.dirty.count_ones())).sum()
+    }
+
+    /// The partition that is a line's home.
+    fn home(&self, line: u64) -> usize {
+        (mix(line >> 1) >> 8) as usize % self.partitions
+    }
+
+    /// The way at home that is about to be written; copies elsewhere are old.
+    fn write_way(&mut self, line: u64, sectors: Sectors) -> usize {
+        let home = self.home(line);
+        for other in (0..self.partitions).filter(|&other| other != home) {
+            let first = self.first_way(other, line);
+            let set = &mut self.ways[first..first + WAYS];
+            if let Some(copy) = set.iter_mut().find(|way| way.line == line) {
+                copy.valid &= !sectors;
+            }
+        }
+        self.touch(home, line)
+    }
+
+    /// Makes sectors of a line at home readable.
+    fn need(&mut self, way: usize, sectors: Sectors) {
+        let Way { line, valid, .. } = self.ways[way];
+        let missing = sectors & !valid;
+        if missing == 0 {
+            return;
+        }
+        let mut fetched: Sectors = 0;
+        let of_access = ((1_u32 << self.access_sectors) - 1) as Sectors;
+        for first in (0..4).step_by(self.access_sectors as usize) {
+            let access = of_access << first;
+            if missing & access != 0 {
+                fetched |= access;
+            }
+        }
+        let group = self.sampling.group(line);
+        self.counts.fetched[group] += u64::from(fetched.count_ones());
+        self.open(line, group);
+        // What was written stays; the rest of its sector comes from DRAM.
+        self.ways[way].valid |= fetched;
+    }
+
+    #[inline]
+    fn first_way(&self, partition: usize, line: u64) -> usize {
+        // Both lines of a granule are in one set.
+        let set = ((mix(line >> 1) >> 32) * self.sets) >> 32;
+        (partition * self.sets as usize + set as usize) * WAYS
+    }
+
+    /// The way that holds a line now, in place of the least recently used.
+    fn touch(&mut self, partition: usize, line: u64) -> usize {
+        let first = self.first_way(partition, line);
+        self.now = self.now.wrapping_add(1);
+        let mut oldest = first;
+        let mut age = 0;
+        for at in first..first + WAYS {
+            let way = &mut self.ways[at];
+            if way.line == line {
+                way.stamp = self.now;
+                return at;
+            }
+            let this =
+                if way.line == EMPTY { u32::MAX } else { self.now.wrapping_sub(way.stamp) };
+            if this > age {
+                (oldest, age) = (at, this);
+            }
+        }
+        if self.ways[oldest].dirty != 0 {
+            self.write_back(oldest);
+        }
+        self.ways[oldest] = Way { line, stamp: self.now, ..NO_LINE };
+        oldest
+    }
+
+    /// Writes a line's changed sectors to DRAM, partly written ones after a read
+    /// that fills them. The line stays.
+    fn write_back(&mut self, at: usize) {
+        let Way { line, dirty, follows, .. } = self.ways[at];
+        let partial = self.ways[at].partial();
+        let group = self.sampling.group(line);
+        self.counts.filled[group] += u64::from(partial.count_ones());
+        self.counts.written[group] += u64::from(dirty.count_ones());
+        // The other line of the granule is mostly written next to it.
+        if !follows {
+            self.counts.opened[group] += 1;
+        }
+        let first = at / WAYS * WAYS;
+        let sibling = line ^ 1;
+        let set = &mut self.ways[first..first + WAYS];
+        if !follows && let Some(other) = set.iter_mut().find(|way| way.line == sibling) {
+            other.follows = other.dirty != 0;
+        }
+        let way = &mut self.ways[at];
+        way.valid |= partial;
+        (way.dirty, way.follows) = (0, false);
+    }
+
+    /// Writes the oldest changed line of a set back where there are too many.
+    fn limit_dirty(&mut self, newest: usize) {
+        self.limit(newest, self.dirty_ways, |way| way.dirty != 0);
+    }
+
+    /// The same for lines with partly written sectors.
+    fn limit_partial(&mut self, newest: usize) {
+        self.limit(newest, self.partial_ways, |way| way.partial() != 0);
+    }
+
+    fn limit(&mut self, newest: usize, most: usize, counts: impl Fn(&Way) -> bool) {
+        let first = newest / WAYS * WAYS;
+        let mut number = 0;
+        let mut oldest = None;
+        let mut age = 0;
+        for at in first..first + WAYS {
+            let way = &self.ways[at];
+            if counts(way) {
+                number += 1;
+                let this = self.now.wrapping_sub(way.stamp);
+                if this > age {
+                    (oldest, age) = (Some(at), this);
+                }
+            }
+        }
+        if let Some(oldest) = oldest.filter(|_| number > most) {
+            self.write_back(oldest);
+        }
+    }
+
+    /// A read from DRAM: whether its granule must be opened.
+    fn open(&mut self, line: u64, group: usize) {
+        let granule = line >> self.granule_shift;
+        let place = ((mix(granule) >> 32) * self.open.len() as u64) >> 32;
+        let place = &mut self.open[place as usize];
+        if *place != granule {
+            *place = granule;
+            self.counts.opened[group] += 1;
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Traffic: what a launch moves between L1, L2 and DRAM.
+//!
+//! # The model
+//!
+//! Blocks start in launch order, as many together as an SM has room for
+//! ([`SmLimits::resident_blocks`]), dealt out to the SMs in turn; when one ends,
+//! the next takes its place. All blocks that run advance alike: each executes a
+//! statement, all warps of it, then it is the next block's turn. A device's
+//! order is looser than that; what depends on more than which accesses are near
+//! to each other in time is not predicted.
+//!
+//! - L1, one an SM: sectored lines of 128 bytes, least recently used out first,
+//!   in what shared memory leaves. Loads allocate and fetch the missing sectors.
+//!   Stores write through; their lines are allocated without being fetched.
+//!   `.cg` and `volatile` loads, and atomics, go past it. Empty at the start.
+//! - Stores to L2: one sector for each sector that a warp writes. Two warps of a
+//!   block that store parts of one sector in one statement send it once in
+//!   [`Geometry::store_merge_share`] of the cases.
+//! - L2: partitions with a copy of what their SMs read from another one's home;
+//!   see [`Geometry`]. A missing sector fetches all of its DRAM access.
+//!   A sector partly written is completed by later stores, or, when it has to
+//!   leave, by a read of it from DRAM before it is written back.
+//! - DRAM: what is written back counts as it leaves L2. What L2 still holds at
+//!   the end is not in [`record::Traffic::dram_write_bytes`], as it is not in the
+//!   counters; see [`Estimate::dirty_bytes`].
+//!
+//! Shared memory moves nothing, and local arrays are taken to be in registers.
+//!
+//! # Reduction
+//!
+//! Caches are simulated on one in 2ⁿ lines, with caches smaller by as much; and
+//! of very long launches some runs of consecutive blocks stand for the others.
+//! [`Estimate::deviation`] is three standard errors of that.
+
+mod blocks;
+mod geometry;
+mod l1;
+mod l2;
+mod passage;
+mod sampling;
+
+pub use geometry::{Geometry, LINE_BYTES, SECTOR_BYTES, SmLimits};
+
+use blocks::{Blocks, Work};
+use passage::{Counts, Passage, Segment};
+use record::Traffic;
+use sampling::{GROUPS, Sampling, deviation};
+use scenario::eval::{Evaluator, Limits};
+use scenario::{Diagnostic, Run};
+use simulator::RuleSet;
+
+/// Lines simulated in a reduced run: half a second or so.
+const SIMULATED_LINES: f64 = 12e6;
+/// Lines gone through to find those.
+const VISITED_LINES: f64 = 200e6;
+/// Accesses evaluated block by block.
+const EVALUATED_ACCESSES: f64 = 2e6;
+/// Most that lines are thinned out: one in 2^this.
+const MOST_THINNING: u32 = 8;
+/// Granules of the smallest buffer that must be left.
+const LEAST_GRANULES: u64 = 16;
+/// Runs of blocks that stand for a launch too long to be gone through.
+const RUNS: u64 = 8;
+
+/// How to simulate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Simulate every line of every block, however long it takes.
+    pub exact: bool,
+    /// Let the launch find in L2 what a first one left there.
+    pub warm: bool,
+    /// When to give up evaluating.
+    pub limits: Limits,
+}
+
+/// What a launch moves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Sectors and bytes, as the counters have them.
+    pub traffic: Traffic,
+    /// Bytes read from DRAM to complete partly written sectors; they are in
+    /// [`Traffic::dram_read_bytes`].
+    pub fill_bytes: f64,
+    /// DRAM granules opened by an access whose granule is not among those opened
+    /// last.
+    pub dram_openings: f64,
+    /// Bytes that the launch changed and L2 still holds at its end.
+    pub dirty_bytes: f64,
+    /// Blocks that run together on an SM.
+    pub resident_blocks: u32,
+    /// Blocks simulated.
+    pub blocks_simulated: u64,
+    /// Blocks of the launch.
+    pub blocks: u64,
+    /// One in so many lines was simulated.
+    pub one_line_in: u32,
+    /// Three standard errors; zero where all was simulated.
+    pub deviation: Deviation,
+}
+
+impl Estimate {
+    /// Whether all lines of all blocks were simulated.
+    pub fn is_whole(&self) -> bool {
+        self.one_line_in == 1 && self.blocks_simulated == self.blocks
+    }
+}
+
+/// How far a reduced simulation may be off the whole one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Deviation {
+    /// Sectors read from and written to L2.
+    pub l2_sectors: f64,
+    /// Bytes read from and written to DRAM.
+    pub dram_bytes: f64,
+}
+
+/// Simulates a run with its buffers at `bases`. `None` where the rule set's
+/// caches are not those that are modelled: 128-byte lines with 32-byte sectors,
+/// global memory cached in L1.
+///
+/// # Errors
+/// What the kernel does wrong, or a launch beyond the limits.
+pub fn traffic(
+    run: &Run,
+    bases: &[u64],
+    rules: &RuleSet,
+    geometry: &Geometry,
+    options: &Options,
+) -> Result<Option<Estimate>, Diagnostic> {
+    let sizes = (rules.line_bytes().map(u64::from), rules.sector_bytes().map(u64::from));
+    let is_modelled = sizes == (Some(LINE_BYTES), Some(SECTOR_BYTES));
+    if !is_modelled || !rules.data().cache.is_some_and(|cache| cache.sectors_reach_l2) {
+        return Ok(None);
+    }
+    let evaluator = Evaluator::new(run, bases, options.limits)?;
+    let mut blocks = Blocks::new(&evaluator, rules)?;
+    let (sampling, segments) = match options.exact {
+        true => (Sampling { log: 0 }, whole(blocks.count())),
+        false => reduction(run, geometry, blocks.count(), blocks.work()?),
+    };
+    let mut passage = Passage::new(geometry, sampling);
+    if options.warm {
+        passage.run(&mut blocks, &segments)?;
+    }
+    let passed = passage.run(&mut blocks, &segments)?;
+    let sums = Sums { segments: &segments, passed: &passed, factor: sampling.factor() };
+    Ok(Some(sums.estimate(geometry, blocks.count(), passage.dirty_sectors())))
+}
+
+fn whole(blocks: u64) -> Vec<Segment> {
+    vec![Segment { start: 0, blocks, weight: 1.0 }]
+}
+
+/// What to simulate of a launch.
+fn reduction(run: &Run, geometry: &Geometry, blocks: u64, work: Work) -> (Sampling, Vec<Segment>) {
+    let granules = run.buffers.iter().map(|buffer| buffer.bytes / geometry.dram_granule_bytes);
+    let least = granules.min().unwrap_or(0) / LEAST_GRANULES;
+    let most = least.max(1).ilog2().min(MOST_THINNING);
+    let wanted = (work.lines / SIMULATED_LINES).max(1.0).log2().ceil() as u32;
+    let log = wanted.min(most);
+    let of_lines = SIMULATED_LINES * f64::from(1_u32 << log) / work.lines;
+    let share = of_lines
+        .min(VISITED_LINES / work.lines)
+        .min(EVALUATED_ACCESSES / work.evaluated)
+        .min(1.0);
+    let together = u64::from(geometry.sms) * u64::from(geometry.resident_blocks);
+    let of_run = (blocks as f64 * share / RUNS as f64) as u64;
+    // A run must be longer than what is under way at its start.
+    let of_run = of_run.max(4 * together);
+    if share >= 1.0 || of_run.saturating_mul(RUNS) >= blocks {
+        return (Sampling { log }, whole(blocks));
+    }
+    let stratum = blocks / RUNS;
+    let mut segments = Vec::new();
+    for run in 0..RUNS {
+        let start = run * stratum;
+        let stands_for = if run + 1 == RUNS { blocks - start } else { stratum };
+        let warm_up = of_run / 4;
+        let measured = of_run - warm_up;
+        // The launch's first blocks stand for themselves: caches fill.
+        let (own, others) = match run {
+            0 => (1.0, stands_for - warm_up),
+            _ => (0.0, stands_for),
+        };
+        segments.push(Segment { start, blocks: warm_up, weight: own });
+        segments.push(Segment {
+            start: start + warm_up,
+            blocks: measured,
+            weight: others as f64 / measured as f64,
+        });
+    }
+    (Sampling { log }, segments)
+}
+
+/// The sums over segments and groups.
+struct Sums<'a> {
+    segments: &'a [Segment],
+    passed: &'a [Counts],
+    /// Lines that a line looked at stands for.
+    factor: f64,
+}
+
+impl Sums<'_> {
+    fn estimate(&self, geometry: &Geometry, blocks: u64, dirty_sectors: u64) -> Estimate {
+        let merged = geometry.store_merge_share;
+        let l2_writes = |counts: &Counts, group: usize| {
+            counts.l2_writes[group] as f64 - merged * counts.shared_writes[group] as f64
+        };
+        let dram_reads = |counts: &Counts, group: usize| {
+            (counts.dram.fetched[group] + counts.dram.filled[group]) as f64
+        };
+        let sector = SECTOR_BYTES as f64;
+        let total = |value: &dyn Fn(&Counts, usize) -> f64| {
+            (0..GROUPS).map(|group| self.group(group, value)).sum::<f64>()
+        };
+        let written = |counts: &Counts, group: usize| counts.dram.written[group] as f64;
+        let atomics: f64 = self
+            .segments
+            .iter()
+            .zip(self.passed)
+            .map(|(segment, counts)| segment.weight * counts.l2_atomics as f64)
+            .sum();
+        let count = |value: f64| Some(value.round().max(0.0) as u128);
+        let traffic = Traffic {
+            l1_hit_sectors: count(total(&|counts, group| counts.l1_hits[group] as f64)),
+            l2_read_sectors: count(total(&|counts, group| counts.l2_reads[group] as f64)),
+            l2_write_sectors: count(total(&l2_writes)),
+            l2_atomic_sectors: (atomics > 0.0).then(|| count(atomics)).flatten(),
+            dram_read_bytes: count(total(&dram_reads) * sector),
+            dram_write_bytes: count(total(&written) * sector),
+        };
+        let simulated = self.segments.iter().map(|segment| segment.blocks).sum();
+        let l2_sectors = |counts: &Counts, group: usize| {
+            counts.l2_reads[group] as f64 + l2_writes(counts, group)
+        };
+        let dram_sectors =
+            |counts: &Counts, group: usize| dram_reads(counts, group) + written(counts, group);
+        Estimate {
+            traffic,
+            fill_bytes: total(&|counts, group| counts.dram.filled[group] as f64) * sector,
+            dram_openings: total(&|counts, group| counts.dram.opened[group] as f64),
+            dirty_bytes: dirty_sectors as f64 * self.factor * sector,
+            resident_blocks: geometry.resident_blocks,
+            blocks_simulated: simulated,
+            blocks,
+            one_line_in: self.factor as u32,
+            deviation: Deviation {
+                l2_sectors: self.deviation(&l2_sectors),
+                dram_bytes: self.deviation(&dram_sectors) * sector,
+            },
+        }
+    }
+
+    /// What the lines of a group, and those they stand for, add to a total.
+    fn group(&self, group: usize, value: &dyn Fn(&Counts, usize) -> f64) -> f64 {
+        let parts = self.segments.iter().zip(self.passed);
+        self.factor
+            * parts.map(|(segment, counts)| segment.weight * value(counts, group)).sum::<f64>()
+    }
+
+    /// From the spread over the groups of lines, where lines were left out, and
+    /// over the runs of blocks, where blocks were.
+    fn deviation(&self, value: &dyn Fn(&Counts, usize) -> f64) -> f64 {
+        let of_lines = if self.factor > 1.0 {
+            let groups: Vec<f64> = (0..GROUPS).map(|group| self.group(group, value)).collect();
+            deviation(&groups)
+        } else {
+            0.0
+        };
+        let runs: Vec<f64> = self
+            .segments
+            .iter()
+            .zip(self.passed)
+            .filter(|(segment, _)| segment.weight > 1.0)
+            .map(|(segment, counts)| {
+                let all: f64 = (0..GROUPS).map(|group| value(counts, group)).sum();
+                self.factor * segment.weight * all
+            })
+            .collect();
+        let of_blocks = if runs.len() > 1 { deviation(&runs) } else { 0.0 };
+        of_lines.hypot(of_blocks)
+    }
+}

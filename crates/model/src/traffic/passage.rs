@@ -1,0 +1,231 @@
+//! One pass of a launch's blocks through the caches.
+
+use super::blocks::{Access, Action, Blocks, Footprint, Started};
+use super::geometry::Geometry;
+use super::l1::{L1, Sectors};
+use super::l2::{DramCounts, L2};
+use super::sampling::{GROUPS, Sampling};
+use scenario::Diagnostic;
+
+/// Lines with partly written sectors of a statement that a store looks for
+/// what another warp has just stored.
+const RECENT_STORES: usize = 8;
+
+/// What passed, in each group of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Counts {
+    /// Sectors of loads and stores found in L1.
+    pub(super) l1_hits: [u64; GROUPS],
+    /// Sectors that L1 read from L2.
+    pub(super) l2_reads: [u64; GROUPS],
+    /// Sectors of stores.
+    pub(super) l2_writes: [u64; GROUPS],
+    /// Of these, sectors that another warp of the block stored a part of in the
+    /// same statement.
+    pub(super) shared_writes: [u64; GROUPS],
+    /// Sectors of atomics, in all lines together.
+    pub(super) l2_atomics: u64,
+    pub(super) dram: DramCounts,
+}
+
+/// A run of consecutive blocks, and how many blocks each stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) blocks: u64,
+    pub(super) weight: f64,
+}
+
+/// A block that runs.
+struct Running {
+    block: Started,
+    next: usize,
+}
+
+/// The caches with the blocks that run before them.
+pub(super) struct Passage {
+    l1: L1,
+    l2: L2,
+    sampling: Sampling,
+    sms: usize,
+    partitions: usize,
+    slots: usize,
+    l1_bytes: u64,
+    counts: Counts,
+    recent: [(u64, Sectors); RECENT_STORES],
+    recent_next: usize,
+}
+
+impl Passage {
+    pub(super) fn new(geometry: &Geometry, sampling: Sampling) -> Self {
+        let sms = geometry.sms.max(1) as usize;
+        Self {
+            l1: L1::new(sms, geometry.l1_bytes, sampling.log),
+            l2: L2::new(geometry, sampling),
+            sampling,
+            sms,
+            partitions: geometry.l2_partitions.max(1) as usize,
+            slots: sms * geometry.resident_blocks.max(1) as usize,
+            l1_bytes: geometry.l1_bytes,
+            counts: Counts::default(),
+            recent: [(u64::MAX, 0); RECENT_STORES],
+            recent_next: 0,
+        }
+    }
+
+    /// Runs the blocks of all segments, one after another: as many at a time as
+    /// the device holds, dealt out to the SMs in turn, each a statement at a
+    /// time. Returns what passed during each segment; L2 stays as it is.
+    pub(super) fn run(
+        &mut self,
+        blocks: &mut Blocks<'_>,
+        segments: &[Segment],
+    ) -> Result<Vec<Counts>, Diagnostic> {
+        self.l1 = L1::new(self.sms, self.l1_bytes, self.sampling.log);
+        self.counts = Counts::default();
+        self.l2.counts = DramCounts::default();
+        let mut passed = Vec::with_capacity(segments.len());
+        let mut queue = segments.iter().copied();
+        let mut segment = queue.next();
+        let mut started = 0;
+        let all: u64 = segments.iter().map(|segment| segment.blocks).sum();
+        let mut running: Vec<Option<Running>> = Vec::new();
+        running.resize_with(self.slots.min(usize::try_from(all).unwrap_or(usize::MAX)), || None);
+        let mut left = running.len();
+        while left > 0 {
+            left = 0;
+            for (slot, place) in running.iter_mut().enumerate() {
+                if place.is_none() {
+                    while segment.is_some_and(|segment| started == segment.blocks) {
+                        passed.push(self.snapshot());
+                        (segment, started) = (queue.next(), 0);
+                    }
+                    if let Some(segment) = segment {
+                        let block = blocks.start(segment.start + started)?;
+                        started += 1;
+                        *place = Some(Running { block, next: 0 });
+                    }
+                }
+                let Some(block) = place else { continue };
+                left += 1;
+                if self.statement(slot % self.sms, block, blocks) {
+                    *place = None;
+                }
+            }
+        }
+        passed.push(self.snapshot());
+        passed.resize(segments.len(), self.snapshot());
+        let mut before = Counts::default();
+        for counts in &mut passed {
+            let until = *counts;
+            counts.subtract(&before);
+            before = until;
+        }
+        Ok(passed)
+    }
+
+    /// Sectors changed by the launch that L2 still holds, of the lines looked
+    /// at.
+    pub(super) fn dirty_sectors(&self) -> u64 {
+        self.l2.dirty_sectors()
+    }
+
+    fn snapshot(&self) -> Counts {
+        Counts { dram: self.l2.counts, ..self.counts }
+    }
+
+    /// Executes the next statement of a block; whether it was the last.
+    fn statement(&mut self, sm: usize, running: &mut Running, blocks: &mut Blocks<'_>) -> bool {
+        let (accesses, position) = match &mut running.block {
+            Started::OfBox { index, position } => (blocks.of_box(*index), *position),
+            Started::Alone(accesses) => (accesses.as_mut_slice(), [0; 3]),
+        };
+        self.recent = [(u64::MAX, 0); RECENT_STORES];
+        while let Some(access) = accesses.get_mut(running.next) {
+            running.next += 1;
+            let (action, ends) = (access.action, access.ends_statement);
+            let (footprint, moved) = Access::footprint(access, position);
+            self.access(sm, action, footprint, moved);
+            if ends {
+                break;
+            }
+        }
+        running.next >= accesses.len()
+    }
+
+    fn access(&mut self, sm: usize, action: Action, footprint: &Footprint, moved: u64) {
+        let near = sm * self.partitions / self.sms;
+        let mut bytes = footprint.bytes.iter();
+        if let Action::Atomic { sectors } = action {
+            self.counts.l2_atomics += u64::from(sectors);
+        }
+        for part in &footprint.parts {
+            let line = part.line().wrapping_add(moved);
+            let (sectors, whole) = (part.sectors(), part.whole());
+            let is_partial = action == Action::Store && whole != sectors;
+            let written = if is_partial { bytes.next().copied().unwrap_or(0) } else { 0 };
+            if !self.sampling.takes(line) {
+                continue;
+            }
+            let group = self.sampling.group(line);
+            let number = |sectors: Sectors| u64::from(sectors.count_ones());
+            match action {
+                Action::Load | Action::LoadPastL1 => {
+                    let missing = match action {
+                        Action::Load => self.l1.load(sm, line, sectors),
+                        _ => sectors,
+                    };
+                    self.counts.l1_hits[group] += number(sectors & !missing);
+                    if missing != 0 {
+                        self.counts.l2_reads[group] += number(missing);
+                        self.l2.read(near, line, missing);
+                    }
+                }
+                Action::Store => {
+                    if self.l1.store(sm, line, whole) {
+                        self.counts.l1_hits[group] += number(sectors);
+                    }
+                    self.counts.l2_writes[group] += number(sectors);
+                    if is_partial {
+                        let shared = self.stored_before(line, sectors & !whole);
+                        self.counts.shared_writes[group] += number(shared);
+                    }
+                    self.l2.write(line, sectors, whole, written);
+                }
+                Action::Atomic { .. } => {
+                    self.l1.forget(sm, line, sectors);
+                    self.l2.atomic(line, sectors);
+                }
+            }
+        }
+    }
+
+    /// Partly written sectors that this statement has just stored other parts
+    /// of.
+    fn stored_before(&mut self, line: u64, partial: Sectors) -> Sectors {
+        let before = self.recent.iter().filter(|(recent, _)| *recent == line);
+        let shared = before.fold(0, |all, (_, sectors)| all | sectors) & partial;
+        self.recent[self.recent_next] = (line, partial);
+        self.recent_next = (self.recent_next + 1) % RECENT_STORES;
+        shared
+    }
+}
+
+impl Counts {
+    fn subtract(&mut self, before: &Self) {
+        let pairs = [
+            (&mut self.l1_hits, &before.l1_hits),
+            (&mut self.l2_reads, &before.l2_reads),
+            (&mut self.l2_writes, &before.l2_writes),
+            (&mut self.shared_writes, &before.shared_writes),
+            (&mut self.dram.fetched, &before.dram.fetched),
+            (&mut self.dram.filled, &before.dram.filled),
+            (&mut self.dram.written, &before.dram.written),
+            (&mut self.dram.opened, &before.dram.opened),
+        ];
+        for (mine, theirs) in pairs {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine -= theirs);
+        }
+        self.l2_atomics -= before.l2_atomics;
+    }
+}
