@@ -97,8 +97,11 @@ impl Passage {
             for (slot, place) in running.iter_mut().enumerate() {
                 if place.is_none() {
                     while segment.is_some_and(|segment| started == segment.blocks) {
-                        passed.push(self.snapshot());
                         (segment, started) = (queue.next(), 0);
+                        // The last one ends with its last block.
+                        if segment.is_some() {
+                            passed.push(self.snapshot());
+                        }
                     }
                     if let Some(segment) = segment {
                         let block = blocks.start(segment.start + started)?;
@@ -114,7 +117,6 @@ impl Passage {
             }
         }
         passed.push(self.snapshot());
-        passed.resize(segments.len(), self.snapshot());
         let mut before = Counts::default();
         for counts in &mut passed {
             let until = *counts;
