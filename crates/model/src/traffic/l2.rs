@@ -102,7 +102,7 @@ impl L2 {
         };
         let before = geometry.l2_dirty_before_bytes / LINE_BYTES >> sampling.log;
         for index in 0..before {
-            let line = BEFORE + index;
+            let line = BEFORE + (index >> 1 << (1 + sampling.log)) + (index & 1);
             let way = l2.touch(l2.home(line), line);
             (l2.ways[way].valid, l2.ways[way].dirty) = (0b1111, 0b1111);
         }
@@ -169,7 +169,19 @@ impl L2 {
 
     /// The partition that is a line's home.
     fn home(&self, line: u64) -> usize {
-        (mix(line >> 1) >> 8) as usize % self.partitions
+        self.place(line).0
+    }
+
+    /// The partition that is a line's home, and its set in every partition.
+    /// Consecutive granules go round the sets, so that arrays fill them evenly;
+    /// where each round begins is random, so that powers of two as strides do,
+    /// too. Both lines of a granule are in one set.
+    #[inline]
+    fn place(&self, line: u64) -> (usize, u64) {
+        let granule = line >> (1 + self.sampling.log);
+        let home = (mix(granule) >> 32) % self.partitions as u64;
+        let (lap, step) = (granule / self.sets, granule % self.sets);
+        (home as usize, (step + mix(lap) % self.sets) % self.sets)
     }
 
     /// The way at home that is about to be written; copies elsewhere are old.
@@ -209,9 +221,7 @@ impl L2 {
 
     #[inline]
     fn first_way(&self, partition: usize, line: u64) -> usize {
-        // Both lines of a granule are in one set.
-        let set = ((mix(line >> 1) >> 32) * self.sets) >> 32;
-        (partition * self.sets as usize + set as usize) * WAYS
+        (partition * self.sets as usize + self.place(line).1 as usize) * WAYS
     }
 
     /// The way that holds a line now, in place of the least recently used.
@@ -233,17 +243,18 @@ impl L2 {
             }
         }
         if self.ways[oldest].dirty != 0 {
-            self.write_back(oldest);
+            self.write_back(oldest, 0b1111);
         }
         self.ways[oldest] = Way { line, stamp: self.now, ..NO_LINE };
         oldest
     }
 
-    /// Writes a line's changed sectors to DRAM, partly written ones after a read
-    /// that fills them. The line stays.
-    fn write_back(&mut self, at: usize) {
-        let Way { line, dirty, follows, .. } = self.ways[at];
-        let partial = self.ways[at].partial();
+    /// Writes those of a line's changed sectors that are among `sectors` to DRAM,
+    /// partly written ones after a read that fills them. The line stays.
+    fn write_back(&mut self, at: usize, sectors: Sectors) {
+        let Way { line, follows, .. } = self.ways[at];
+        let dirty = self.ways[at].dirty & sectors;
+        let partial = self.ways[at].partial() & sectors;
         let group = self.sampling.group(line);
         self.counts.filled[group] += u64::from(partial.count_ones());
         self.counts.written[group] += u64::from(dirty.count_ones());
@@ -259,27 +270,39 @@ impl L2 {
         }
         let way = &mut self.ways[at];
         way.valid |= partial;
-        (way.dirty, way.follows) = (0, false);
+        way.dirty &= !dirty;
+        way.follows = false;
     }
 
     /// Writes the oldest changed line of a set back where there are too many.
     fn limit_dirty(&mut self, newest: usize) {
-        self.limit(newest, self.dirty_ways, |way| way.dirty != 0);
+        if let Some(oldest) = self.too_many(newest, self.dirty_ways, |way| way.dirty != 0) {
+            self.write_back(oldest, 0b1111);
+        }
     }
 
     /// The same for lines with partly written sectors.
     fn limit_partial(&mut self, newest: usize) {
-        self.limit(newest, self.partial_ways, |way| way.partial() != 0);
+        if let Some(oldest) = self.too_many(newest, self.partial_ways, |way| way.partial() != 0) {
+            let partial = self.ways[oldest].partial();
+            self.write_back(oldest, partial);
+        }
     }
 
-    fn limit(&mut self, newest: usize, most: usize, counts: impl Fn(&Way) -> bool) {
+    /// The oldest way like this in a set that has more than `most` of them.
+    fn too_many(
+        &self,
+        newest: usize,
+        most: usize,
+        is_like_this: impl Fn(&Way) -> bool,
+    ) -> Option<usize> {
         let first = newest / WAYS * WAYS;
         let mut number = 0;
         let mut oldest = None;
         let mut age = 0;
         for at in first..first + WAYS {
             let way = &self.ways[at];
-            if counts(way) {
+            if is_like_this(way) {
                 number += 1;
                 let this = self.now.wrapping_sub(way.stamp);
                 if this > age {
@@ -287,9 +310,7 @@ impl L2 {
                 }
             }
         }
-        if let Some(oldest) = oldest.filter(|_| number > most) {
-            self.write_back(oldest);
-        }
+        oldest.filter(|_| number > most)
     }
 
     /// A read from DRAM: whether its granule must be opened.
