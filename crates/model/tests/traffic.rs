@@ -103,13 +103,15 @@ fn sums(traffic: &record::Traffic) -> [f64; 2] {
 }
 
 /// |predicted − measured| ÷ max(measured, 1 % of L2).
-fn errors(predicted: &record::Traffic, measured: &record::Traffic, geometry: &Geometry) -> [f64; 2] {
+fn errors(
+    predicted: &record::Traffic,
+    measured: &record::Traffic,
+    geometry: &Geometry,
+) -> [f64; 2] {
     let least = geometry.l2_bytes as f64 / 100.0;
     let least = [least / 32.0, least];
     let (predicted, measured) = (sums(predicted), sums(measured));
-    std::array::from_fn(|at| {
-        (predicted[at] - measured[at]).abs() / measured[at].max(least[at])
-    })
+    std::array::from_fn(|at| (predicted[at] - measured[at]).abs() / measured[at].max(least[at]))
 }
 
 /// Number, mean and worst.

@@ -172,9 +172,11 @@ impl Access {
 
 impl Moving {
     fn footprint(&mut self, position: [u64; 3]) -> (&Footprint, u64) {
-        let moved = self.steps.iter().zip(position).fold(0_u64, |moved, (&step, q)| {
-            moved.wrapping_add((step as u64).wrapping_mul(q))
-        });
+        let moved = self
+            .steps
+            .iter()
+            .zip(position)
+            .fold(0_u64, |moved, (&step, q)| moved.wrapping_add((step as u64).wrapping_mul(q)));
         let rest = (moved % LINE_BYTES) as u8;
         let lines = ((moved as i64) >> LINE_BYTES.ilog2()) as u64;
         let at = match self.known.iter().position(|(known, _)| *known == rest) {
@@ -332,7 +334,8 @@ mod tests {
         let access =
             WarpAccess::new(Op::LOAD, 4, std::array::from_fn(|lane| 1280 + 4 * lane as u64));
         let mut moving = Moving { access, steps: [132, -256, 0], known: Vec::new() };
-        for (position, lines) in [([0, 0, 0], vec![10]), ([32, 0, 0], vec![43]), ([1, 1, 0], vec![9, 10])]
+        for (position, lines) in
+            [([0, 0, 0], vec![10]), ([32, 0, 0], vec![43]), ([1, 1, 0], vec![9, 10])]
         {
             let (footprint, moved) = moving.footprint(position);
             let found: Vec<u64> =

@@ -30,13 +30,7 @@ impl L1 {
     pub(super) fn new(sms: usize, bytes: u64, log: u32) -> Self {
         let sets = (bytes / LINE_BYTES / WAYS as u64 >> log).max(1);
         let ways = sms * sets as usize * WAYS;
-        Self {
-            sets,
-            lines: vec![EMPTY; ways],
-            stamps: vec![0; ways],
-            valid: vec![0; ways],
-            now: 0,
-        }
+        Self { sets, lines: vec![EMPTY; ways], stamps: vec![0; ways], valid: vec![0; ways], now: 0 }
     }
 
     /// A load: the sectors that it must fetch from L2.

@@ -46,8 +46,7 @@ struct Way {
     bytes: u128,
 }
 
-const NO_LINE: Way =
-    Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, bytes: 0 };
+const NO_LINE: Way = Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, bytes: 0 };
 
 impl Way {
     fn partial(&self) -> Sectors {
@@ -60,7 +59,8 @@ impl Way {
 /// L2 has partitions, each near to some SMs. A line's home is one of them, by
 /// its address. SMs read a line through their own partition, which keeps a copy
 /// of it; what is missing at home is fetched from DRAM, all sectors of a DRAM
-/// access together. Stores and atomics go to the home. A set holds no more
+/// access together. Stores go to the home and leave a copy in the SM's own partition,
+/// atomics go to the home alone. A set holds no more
 /// changed lines than its share, and fewer lines with partly written sectors:
 /// the oldest is written back, partly written sectors after a read that fills
 /// them.
@@ -136,8 +136,20 @@ impl L2 {
 
     /// A store of `sectors`, of which `whole` are written wholly, of the others
     /// `bytes` of the line.
-    pub(super) fn write(&mut self, line: u64, sectors: Sectors, whole: Sectors, bytes: u128) {
+    pub(super) fn write(
+        &mut self,
+        near: usize,
+        line: u64,
+        sectors: Sectors,
+        whole: Sectors,
+        bytes: u128,
+    ) {
         let at = self.write_way(line, sectors);
+        let (near, home) = (near % self.partitions, self.home(line));
+        if near != home {
+            let copy = self.touch(near, line);
+            self.ways[copy].valid |= whole;
+        }
         let way = &mut self.ways[at];
         way.valid |= whole;
         let mut partial = sectors & !way.valid;
@@ -236,8 +248,7 @@ impl L2 {
                 way.stamp = self.now;
                 return at;
             }
-            let this =
-                if way.line == EMPTY { u32::MAX } else { self.now.wrapping_sub(way.stamp) };
+            let this = if way.line == EMPTY { u32::MAX } else { self.now.wrapping_sub(way.stamp) };
             if this > age {
                 (oldest, age) = (at, this);
             }

@@ -159,10 +159,8 @@ fn reduction(run: &Run, geometry: &Geometry, blocks: u64, work: Work) -> (Sampli
     let wanted = (work.lines / SIMULATED_LINES).max(1.0).log2().ceil() as u32;
     let log = wanted.min(most);
     let of_lines = SIMULATED_LINES * f64::from(1_u32 << log) / work.lines;
-    let share = of_lines
-        .min(VISITED_LINES / work.lines)
-        .min(EVALUATED_ACCESSES / work.evaluated)
-        .min(1.0);
+    let share =
+        of_lines.min(VISITED_LINES / work.lines).min(EVALUATED_ACCESSES / work.evaluated).min(1.0);
     let together = u64::from(geometry.sms) * u64::from(geometry.resident_blocks);
     let of_run = (blocks as f64 * share / RUNS as f64) as u64;
     // A run must be longer than what is under way at its start.

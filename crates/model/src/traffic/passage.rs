@@ -192,7 +192,7 @@ impl Passage {
                         let shared = self.stored_before(line, sectors & !whole);
                         self.counts.shared_writes[group] += number(shared);
                     }
-                    self.l2.write(line, sectors, whole, written);
+                    self.l2.write(near, line, sectors, whole, written);
                 }
                 Action::Atomic { .. } => {
                     self.l1.forget(sm, line, sectors);

@@ -88,7 +88,9 @@ impl BlockAccess<'_> {
     /// next along each axis.
     pub(crate) fn block_steps(&self, warp: usize, word: u32) -> [i64; 3] {
         let lane = warp * WARP_LANES + word.trailing_zeros() as usize;
-        std::array::from_fn(|axis| self.address.coefficient(axis).map_or(0, |lanes| lanes.get(lane)))
+        std::array::from_fn(|axis| {
+            self.address.coefficient(axis).map_or(0, |lanes| lanes.get(lane))
+        })
     }
 
     /// How each variable of the box moves a warp: coefficient in bytes and

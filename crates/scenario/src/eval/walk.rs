@@ -84,8 +84,7 @@ impl<'r> Evaluator<'r> {
         F: FnMut(&Issue, [i64; 3]) -> Option<T>,
     {
         let sink = Keep { sites: &self.code.run.program.sites, keep, kept: Vec::new() };
-        let mut machine =
-            Machine::new(&self.code, &self.firsts, self.limits, &self.walked, sink);
+        let mut machine = Machine::new(&self.code, &self.firsts, self.limits, &self.walked, sink);
         machine.fold_loops = false;
         Walk { machine, grid: self.code.run.launch.grid }
     }
