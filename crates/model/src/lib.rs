@@ -4,7 +4,11 @@
 //! each with its unit, its origin and its spread. [`traffic`] says what a launch
 //! moves between L1, L2 and DRAM.
 
+#[cfg(test)]
+mod made_up;
+pub mod occupancy;
 pub mod profile;
 pub mod traffic;
 
+pub use occupancy::{BlockShape, Limit, Occupancy};
 pub use profile::{Constant, Kind, Origin, Profile, ProfileError, Quantity};

@@ -166,6 +166,8 @@ constants! {
     L2Latency = "l2_latency", "clk";
     /// The same, from DRAM.
     DramLatency = "dram_latency", "clk";
+    /// Between an arithmetic instruction and one that uses its result.
+    InstructionLatency = "instruction_latency", "clk/instruction";
     /// A barrier of a whole block.
     BarrierLatency = "barrier_latency", "clk";
 
@@ -210,12 +212,16 @@ constants! {
     /// Loads that one SM can have in flight to L2 and beyond, in sectors.
     SectorsInFlight = "sectors_in_flight", "sector/SM";
 
-    /// From one block's end to the next one's start, all SMs together.
+    /// From one block's start to the next one's, all SMs together, beside what
+    /// its warps take.
     BlockDispatch = "block_dispatch", "s/block";
+    /// The same, for each warp of a block.
+    WarpDispatch = "warp_dispatch", "s/warp";
     /// An empty kernel between two events.
     LaunchOverhead = "launch_overhead", "s";
-    /// Ramp up and down of a kernel beyond the empty one: first instruction
-    /// fetch, first DRAM access, drain.
+    /// What a kernel takes beyond the empty one if each SM has one warp that
+    /// reads one line from DRAM: first instruction fetch, address translation,
+    /// one DRAM access, drain.
     RampTime = "ramp_time", "s";
     /// Exponent of the p-norm by which terms are combined: large is a hard
     /// maximum.
@@ -255,7 +261,21 @@ pub enum ProfileError {
     },
 }
 
+/// Name and text of each profile that ships with the program.
+const SHIPPED: &[(&str, &str)] = &[];
+
 impl Profile {
+    /// A profile that ships with the program, by its name.
+    pub fn shipped(name: &str) -> Option<Self> {
+        let (_, text) = SHIPPED.iter().find(|(other, _)| *other == name)?;
+        Self::from_toml(text).ok()
+    }
+
+    /// Names of the profiles that ship with the program.
+    pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
     /// Reads a profile.
     ///
     /// # Errors
