@@ -471,3 +471,52 @@ pub enum Instruction {
     /// `ret`
     Ret,
 }
+
+impl Instruction {
+    /// Every register that it reads or writes, guards left out.
+    pub fn registers(&self) -> Vec<Reg> {
+        let mut values: Vec<Value> = Vec::new();
+        match self {
+            Self::LoadParam { dst, .. }
+            | Self::Special { dst, .. }
+            | Self::AddressOf { dst, .. } => values.push((*dst).into()),
+            Self::ToGlobal { dst, src } | Self::Cvt { dst, src, .. } => {
+                values.extend([Value::from(*dst), (*src).into()]);
+            }
+            Self::Unary { dst, src, .. } => values.extend([(*dst).into(), *src]),
+            Self::Binary { dst, a, b, .. } | Self::Setp { dst, a, b, .. } => {
+                values.extend([(*dst).into(), *a, *b]);
+            }
+            Self::Mad { dst, a, b, c, .. } => values.extend([(*dst).into(), *a, *b, *c]),
+            Self::Selp { dst, a, b, pred, .. } => {
+                values.extend([(*dst).into(), *a, *b, (*pred).into()]);
+            }
+            Self::Unpack { low, high, src } => {
+                values.extend([*low, *high, *src].map(Value::from));
+            }
+            Self::Pack { dst, low, high } => values.extend([(*dst).into(), *low, *high]),
+            Self::Load { dst, address, .. } => {
+                values.extend(dst.iter().copied().map(Value::from));
+                values.push(address.base.into());
+            }
+            Self::Store { address, src, .. } | Self::Red { address, src, .. } => {
+                values.push(address.base.into());
+                values.extend(src);
+            }
+            Self::Atom { dst, address, src, swap, .. } => {
+                values.extend(dst.iter().copied().map(Value::from));
+                values.push(address.base.into());
+                values.extend(src.iter().chain(swap));
+            }
+            Self::CopyAsync { to, from, .. } => {
+                values.extend([to.base, from.base].map(Value::from));
+            }
+            Self::CopyAsyncWaitAll | Self::Branch { .. } | Self::Barrier | Self::Ret => {}
+        }
+        let registers = values.into_iter().filter_map(|value| match value {
+            Value::Reg(reg) => Some(reg),
+            Value::Imm(_) => None,
+        });
+        registers.collect()
+    }
+}
