@@ -1,15 +1,17 @@
 //! From counts to traffic to time.
 //!
 //! A [`Profile`] holds what is known of a device: capacities, rates, latencies,
-//! each with its unit, its origin and its spread. [`traffic`] says what a launch
-//! moves between L1, L2 and DRAM.
-//! each with its unit, its origin and its spread. A [`Workload`] holds what a run
-//! makes its warps do.
+//! each with its unit, its origin and its spread. [`traffic`](mod@traffic) says
+//! what a launch moves between L1, L2 and DRAM. A [`Workload`] holds what a run
+//! makes its warps do, and [`time`] says from both, and from what the run moves,
+//! how long it takes and what bounds it; [`predict`] puts that into a record.
 
 #[cfg(test)]
 mod made_up;
 pub mod occupancy;
+pub mod predict;
 pub mod profile;
+pub mod time;
 pub mod traffic;
 pub mod workload;
 

@@ -67,7 +67,9 @@
 //! | `totals.by_class` | object: the counts of each class of operations that the profiler tells apart ([`OpClass`]): `global_ld`, `shared_st`, … |
 //! | `traffic` | over the launch: `l1_hit_sectors`, `l2_read_sectors`, `l2_write_sectors`, `l2_atomic_sectors` (32-byte sectors), `dram_read_bytes`, `dram_write_bytes` |
 //! | `time.seconds` | predicted, or the median of the samples |
+//! | `time.at_least_seconds` | by a data sheet's peak rates, in place of a prediction |
 //! | `time.bound_by`, `time.components` | the binding term; all terms, seconds |
+//! | `time.next`, `time.next_share` | the term that would bind next; its share of the binding one |
 //! | `time.known_error` | mean relative error of the model on scenarios of this kind |
 //! | `bandwidth` | `requested_bytes_per_s`, `l2_bytes_per_s`, `dram_bytes_per_s` |
 //! | `warnings[]` | what a reader must know to judge the figures |

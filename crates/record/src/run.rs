@@ -547,9 +547,19 @@ pub struct Time {
     /// Predicted, or the median of the samples.
     #[serde(default, skip_serializing_if = "unknown")]
     pub seconds: Option<f64>,
+    /// What it takes at least, by the peak rates of a data sheet; where that is
+    /// all that is known of a device, there is no prediction.
+    #[serde(default, skip_serializing_if = "unknown")]
+    pub at_least_seconds: Option<f64>,
     /// The component that bounds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound_by: Option<String>,
+    /// The component that would bound it next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// That component's time ÷ the time of the one that bounds.
+    #[serde(default, skip_serializing_if = "unknown")]
+    pub next_share: Option<f64>,
     /// The model's terms by name, in seconds.
     #[serde(
         default,

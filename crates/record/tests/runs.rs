@@ -71,6 +71,9 @@ fn predicted() -> RunRecord {
         bound_by: Some("data stage".into()),
         components: [("data stage", 1.5e-5), ("dram", 1.0e-5)].into_iter().collect(),
         known_error: Some(f64::NAN),
+        next: Some("dram".into()),
+        next_share: Some(f64::NAN),
+        ..Time::default()
     });
     run
 }

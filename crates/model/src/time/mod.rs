@@ -1,0 +1,282 @@
+//! How long a launch takes, and what bounds it.
+//!
+//! Each term is the time that one part of the device needs for its share of
+//! the work, were it alone: one file for each part, each with its own constants
+//! of the [`Profile`].
+//!
+//! | file | terms |
+//! |---|---|
+//! | `issue` | instruction issue |
+//! | `l1` | requests, tag stage, data stage, shared-memory atomics |
+//! | `path` | an SM's way to L2 and back |
+//! | `l2` | L2 slices: reads, writes, atomics |
+//! | `dram` | bytes by the mix of reads and writes; granules opened |
+//! | `latency` | round trips that warps wait for; sectors in flight |
+//! | `dispatch` | blocks given out |
+//! | `waves` | how blocks spread over SMs |
+//!
+//! # How they are combined
+//!
+//! overhead + ramp + (Σ termᵖ)^(1/p), with the profile's
+//! [`Constant::OverlapExponent`] as p. Parts of a device work side by side, so
+//! the slowest decides; but none is ever fed evenly, so that two terms of the
+//! same size take longer than one. A large p is the hard maximum.
+//!
+//! Queues need no term of their own: the latency constants are those of an idle
+//! device, and a warp that waits behind others in a busy part is what the sum
+//! with that part's term stands for.
+//!
+//! # Where a number is missing
+//!
+//! A measured profile must have the constants of every term that has work;
+//! else there is no prediction ([`Missing`]). One from a data sheet gives a
+//! lower bound: the hard maximum of what its rates allow, without overheads.
+
+mod dispatch;
+mod dram;
+mod issue;
+mod l1;
+mod l2;
+mod latency;
+mod path;
+mod waves;
+
+use crate::{Constant, Kind, Occupancy, Profile, Workload};
+use record::Traffic;
+use waves::Waves;
+
+/// What moved between the levels of memory, for the time model. Sums over the
+/// launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moved {
+    /// Sectors read from L2.
+    pub l2_read_sectors: f64,
+    /// Sectors written to L2.
+    pub l2_write_sectors: f64,
+    /// Sectors of reductions and atomics.
+    pub l2_atomic_sectors: f64,
+    /// Bytes read from DRAM.
+    pub dram_read_bytes: f64,
+    /// Bytes written to DRAM.
+    pub dram_write_bytes: f64,
+    /// DRAM granules opened; 0 where nobody knows.
+    pub dram_openings: f64,
+}
+
+impl Moved {
+    /// That of predicted or measured traffic, and of the granules opened where
+    /// they are known. What a record leaves out is taken as none.
+    pub fn of(traffic: &Traffic, dram_openings: Option<f64>) -> Self {
+        let number = |count: Option<u128>| count.unwrap_or(0) as f64;
+        Self {
+            l2_read_sectors: number(traffic.l2_read_sectors),
+            l2_write_sectors: number(traffic.l2_write_sectors),
+            l2_atomic_sectors: number(traffic.l2_atomic_sectors),
+            dram_read_bytes: number(traffic.dram_read_bytes),
+            dram_write_bytes: number(traffic.dram_write_bytes),
+            dram_openings: dram_openings.unwrap_or(0.0),
+        }
+    }
+}
+
+/// One part of the device, and how long it takes for its share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Component {
+    /// Its name in records.
+    pub name: &'static str,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// How long a launch takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Seconds: a prediction, or with [`Estimate::lower_bound`] what it takes
+    /// at least.
+    pub seconds: f64,
+    /// Whether the profile is from a data sheet: no prediction, only «at
+    /// least».
+    pub lower_bound: bool,
+    /// The terms, the longest first. Those without work are left out.
+    pub terms: Vec<Component>,
+    /// What is added whatever the work.
+    pub overheads: Vec<Component>,
+    /// How much shorter it would be were the work spread evenly over all SMs:
+    /// part of [`Estimate::seconds`] already.
+    pub tail: f64,
+    /// How full the SMs are.
+    pub occupancy: Occupancy,
+}
+
+impl Estimate {
+    /// The term that bounds the time: the longest; `overhead` where all terms
+    /// together are shorter than what is added to them.
+    pub fn bound_by(&self) -> &'static str {
+        let added: f64 = self.overheads.iter().map(|overhead| overhead.seconds).sum();
+        match self.terms.first() {
+            Some(term) if self.seconds - added >= added => term.name,
+            Some(term) if self.lower_bound => term.name,
+            _ => OVERHEAD,
+        }
+    }
+
+    /// The term that would bind next, and its share of the one that does.
+    pub fn next(&self) -> Option<(&'static str, f64)> {
+        let mut terms = self.terms.iter();
+        let first = match self.bound_by() {
+            OVERHEAD => self.overheads.iter().map(|overhead| overhead.seconds).sum(),
+            _ => terms.next()?.seconds,
+        };
+        let next = terms.next()?;
+        (first > 0.0).then(|| (next.name, next.seconds / first))
+    }
+}
+
+/// The name of what is added whatever the work.
+const OVERHEAD: &str = "launch_overhead";
+
+/// Why there is no prediction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Missing {
+    /// The profile lacks a number that the launch needs.
+    #[error("the profile has no `{0}`, without which the time can't be told")]
+    Constant(Constant),
+    /// No block fits on an SM.
+    #[error("a block takes more of an SM than it has ({0:?}): the launch would fail")]
+    Block(crate::Limit),
+    /// A lower bound of nothing.
+    #[error("the profile has no rate that bounds this launch")]
+    Nothing,
+}
+
+/// What the terms are made of.
+struct Input<'a> {
+    work: &'a Workload,
+    moved: &'a Moved,
+    profile: &'a Profile,
+    waves: Waves,
+}
+
+impl Input<'_> {
+    fn get(&self, constant: Constant) -> Result<f64, Missing> {
+        self.profile.get(constant).ok_or(Missing::Constant(constant))
+    }
+
+    /// Seconds for `amount` at the rate of a constant of the whole device.
+    fn at_rate(&self, amount: f64, rate: Constant) -> Result<f64, Missing> {
+        if amount <= 0.0 {
+            return Ok(0.0);
+        }
+        match self.get(rate)? {
+            rate if rate > 0.0 => Ok(amount / rate),
+            _ => Err(Missing::Constant(rate)),
+        }
+    }
+
+    /// Seconds that the busiest SM needs for its share of `amount`, at the rate
+    /// of a constant of one SM and clock.
+    fn at_sm_rate(&self, amount: f64, rate: Constant) -> Result<f64, Missing> {
+        if amount <= 0.0 {
+            return Ok(0.0);
+        }
+        let clocks = self.at_rate(amount * self.waves.busiest_share, rate)?;
+        self.at_rate(clocks, Constant::SmClock)
+    }
+}
+
+type Term = (&'static str, fn(&Input<'_>) -> Result<f64, Missing>);
+
+const TERMS: [Term; 15] = [
+    ("issue", issue::seconds),
+    ("l1_requests", l1::requests),
+    ("l1_tags", l1::tags),
+    ("l1_data", l1::data),
+    ("shared_atomics", l1::shared_atomics),
+    ("l1_l2_reads", path::reads),
+    ("l1_l2_writes", path::writes),
+    ("l2_reads", l2::reads),
+    ("l2_writes", l2::writes),
+    ("l2_atomics", l2::atomics),
+    ("dram_bytes", dram::bytes),
+    ("dram_openings", dram::openings),
+    ("latency", latency::round_trips),
+    ("sectors_in_flight", latency::in_flight),
+    ("block_dispatch", dispatch::seconds),
+];
+
+/// Terms that a lower bound leaves out, for they rest on an estimate of what an
+/// assembler makes of the kernel.
+const ESTIMATED: [&str; 3] = ["issue", "latency", "sectors_in_flight"];
+
+/// How long a launch takes that does this work and moves this much.
+///
+/// # Errors
+/// A measured profile that lacks a number; a block that fits on no SM; a data
+/// sheet that bounds nothing.
+pub fn estimate(work: &Workload, moved: &Moved, profile: &Profile) -> Result<Estimate, Missing> {
+    let lower_bound = profile.kind == Kind::Specification;
+    let sms = profile.get(Constant::SmCount).ok_or(Missing::Constant(Constant::SmCount))?;
+    let occupancy =
+        Occupancy::of(work.shape, profile).ok_or(Missing::Constant(Constant::WarpsPerSm))?;
+    if occupancy.blocks_per_sm == 0 {
+        return Err(Missing::Block(occupancy.limit));
+    }
+    let blocks_per_sm = occupancy.blocks_per_sm as f64;
+    let waves = Waves::of(work.blocks, sms, blocks_per_sm);
+    let input = Input { work, moved, profile, waves };
+    let terms = terms(&input, lower_bound)?;
+    if lower_bound {
+        let seconds = terms.first().ok_or(Missing::Nothing)?.seconds;
+        let overheads = Vec::new();
+        return Ok(Estimate { seconds, lower_bound, terms, overheads, tail: 0.0, occupancy });
+    }
+    let overheads = vec![
+        Component { name: OVERHEAD, seconds: input.get(Constant::LaunchOverhead)? },
+        Component { name: "ramp", seconds: ramp(&input)? },
+    ];
+    let added: f64 = overheads.iter().map(|overhead| overhead.seconds).sum();
+    let exponent = input.get(Constant::OverlapExponent)?.max(1.0);
+    let busy = combined(&terms, exponent);
+    let even = Input { waves: Waves::even(work.blocks, sms, blocks_per_sm), ..input };
+    let tail = (busy - combined(&self::terms(&even, lower_bound)?, exponent)).max(0.0);
+    Ok(Estimate { seconds: added + busy, lower_bound, terms, overheads, tail, occupancy })
+}
+
+/// The terms that have work, the longest first.
+fn terms(input: &Input<'_>, lower_bound: bool) -> Result<Vec<Component>, Missing> {
+    let mut terms = Vec::with_capacity(TERMS.len());
+    for (name, term) in TERMS {
+        if lower_bound && ESTIMATED.contains(&name) {
+            continue;
+        }
+        match term(input) {
+            Ok(seconds) if seconds > 0.0 => terms.push(Component { name, seconds }),
+            Err(missing) if !lower_bound => return Err(missing),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    terms.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    Ok(terms)
+}
+
+/// What a kernel takes to get going, less the access to DRAM that is part of the
+/// ramp as it is measured: `latency` has it.
+fn ramp(input: &Input<'_>) -> Result<f64, Missing> {
+    let access = input.at_rate(input.get(Constant::DramLatency)?, Constant::SmClock)?;
+    Ok((input.get(Constant::RampTime)? - access).max(0.0))
+}
+
+/// The p-norm. The longest term is taken out first, so that no power
+/// underflows.
+fn combined(terms: &[Component], exponent: f64) -> f64 {
+    let longest = terms.iter().map(|term| term.seconds).fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return 0.0;
+    }
+    let sum: f64 = terms.iter().map(|term| (term.seconds / longest).powf(exponent)).sum();
+    longest * sum.powf(exponent.recip())
+}
+
+#[cfg(test)]
+mod tests;
