@@ -207,6 +207,11 @@ pub(crate) struct SimArgs {
     #[arg(long, default_value = "9.0", value_delimiter = ',', value_name = "CC")]
     pub(crate) arch: Vec<String>,
 
+    /// Device profile, by name or as a file: predict the time, too, by its
+    /// compute capability's rules.
+    #[arg(long, conflicts_with = "arch", value_name = "NAME|FILE")]
+    pub(crate) device: Option<String>,
+
     /// Count every warp, also where that takes long.
     #[arg(long)]
     pub(crate) exact: bool,

@@ -2,6 +2,7 @@
 
 use crate::args::Selection;
 use crate::shipped;
+use model::Profile;
 use scenario::diagnostic::Style;
 use scenario::{Diagnostics, Options, RunPlan, Scenario};
 use simulator::RuleSet;
@@ -169,4 +170,30 @@ pub(crate) fn rule_sets(archs: &[String], complaints: &mut Complaints) -> Vec<(S
         }
     }
     found
+}
+
+/// The device profile that `name` stands for: a file, or a shipped profile.
+pub(crate) fn profile(name: &str, complaints: &mut Complaints) -> Option<Profile> {
+    let path = Path::new(name);
+    if !path.exists() {
+        if let Some(profile) = Profile::shipped(name) {
+            return Some(profile);
+        }
+        let known: Vec<&str> = Profile::shipped_names().collect();
+        let help = match known.as_slice() {
+            [] => "name a profile's file".to_owned(),
+            known => format!("name a file, or one of {}", known.join(", ")),
+        };
+        complaints.message(&format!("no file and no device profile is called `{name}`"), &help);
+        return None;
+    }
+    let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    match read.and_then(|text| Profile::from_toml(&text).map_err(|error| error.to_string())) {
+        Ok(profile) => Some(profile),
+        Err(error) => {
+            let help = "a profile is what `coalescope calibrate` writes";
+            complaints.message(&format!("can't use the profile {name}: {error}"), help);
+            None
+        }
+    }
 }

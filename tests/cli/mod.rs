@@ -48,6 +48,17 @@ fn json_lines(output: &Output) -> Vec<serde_json::Value> {
 }
 
 #[test]
+fn a_device_is_a_profile_by_name_or_file() {
+    let unknown = coalescope(&["sim", "strided", "--device", "no-such-device"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("no device profile is called `no-such-device`"));
+    let other = coalescope(&["sim", "strided", "--device", "Cargo.toml"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(stderr(&other).contains("can't use the profile Cargo.toml"), "{}", stderr(&other));
+    assert_eq!(stdout(&other), "");
+}
+
+#[test]
 fn every_shipped_scenario_counts() {
     let output = coalescope(&["sim", "scenarios", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

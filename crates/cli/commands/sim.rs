@@ -4,8 +4,11 @@ use crate::args::SimArgs;
 use crate::commands::table::Report;
 use crate::commands::{GOOD, bad_input};
 use crate::progress;
-use crate::selection::{Complaints, rule_sets, runs, scenarios};
+use crate::selection::{Complaints, profile, rule_sets, runs, scenarios};
 use anyhow::Result;
+use model::predict::KnownErrors;
+use model::time::Moved;
+use model::{Profile, Workload};
 use record::{Access, Bases, KernelTotals, RunRecord, Source};
 use scenario::count::{self, LaunchCounts};
 use scenario::program::Scalar;
@@ -19,8 +22,10 @@ use std::sync::Arc;
 /// Counts every run that the arguments select and prints the result.
 pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
     let mut complaints = Complaints::default();
-    let rules = rule_sets(&args.arch, &mut complaints);
-    if rules.is_empty() {
+    let device = args.device.as_deref().and_then(|name| profile(name, &mut complaints));
+    let archs = device.as_ref().map_or_else(|| args.arch.clone(), |d| vec![d.arch.clone()]);
+    let rules = rule_sets(&archs, &mut complaints);
+    if rules.is_empty() || args.device.is_some() && device.is_none() {
         return Ok(bad_input());
     }
     let scenarios = scenarios(&args.selection.scenarios, &mut complaints);
@@ -31,7 +36,12 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
         for plan in plans {
             for (arch, rules) in &rules {
                 match predict(&plan, arch, rules, args.exact) {
-                    Ok(prediction) => sink.one(&plan, &prediction, &mut report)?,
+                    Ok(mut prediction) => {
+                        if let Some(device) = &device {
+                            prediction.add_time(device);
+                        }
+                        sink.one(&plan, &prediction, &mut report)?;
+                    }
                     Err(errors) => {
                         complaints.diagnostics(&errors);
                         // Another rule set would say the same.
@@ -53,6 +63,31 @@ pub(crate) struct Prediction {
     pub(crate) rules: RuleSet,
     pub(crate) counts: LaunchCounts,
     pub(crate) record: RunRecord,
+}
+
+impl Prediction {
+    /// Adds what the profile says of the run's time; where it can't be told, a
+    /// warning says why.
+    fn add_time(&mut self, profile: &Profile) {
+        let record = &mut self.record;
+        record.device = Some(profile.name.clone());
+        let Some(traffic) = &record.traffic else {
+            record.warnings.push("no time: what the run moves is not predicted".to_owned());
+            return;
+        };
+        let work = match Workload::of(&self.run, &self.counts.sites, None) {
+            Ok(work) => work,
+            Err(error) => {
+                record.warnings.push(format!("no time: {}", error.message));
+                return;
+            }
+        };
+        let (moved, errors) = (Moved::of(traffic, None), KnownErrors::shipped());
+        match model::predict::time(&work, &moved, profile, &self.run.scenario, &errors) {
+            Ok(time) => record.time = Some(time),
+            Err(missing) => record.warnings.push(format!("no time: {missing}")),
+        }
+    }
 }
 
 /// Builds a run and counts it.

@@ -5,7 +5,7 @@ use crate::commands::sim::Prediction;
 use advise::Verdict;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use record::units;
+use record::{Time, units};
 use scenario::count::Sampled;
 use scenario::program::SiteId;
 use scenario::{Run, RunPlan, Scenario};
@@ -118,6 +118,12 @@ impl Report {
             ),
         };
         self.note(&label, format!("grid {x}×{y}×{z}, block {bx}×{by}×{bz}; {how}"));
+        for warning in &prediction.record.warnings {
+            self.note(&label, warning.clone());
+        }
+        if let Some(text) = prediction.record.time.as_ref().and_then(time) {
+            self.note(&label, text);
+        }
         for (site, counted) in run.program.sites.iter().zip(&counts.sites) {
             if counted.uncounted.is_none() {
                 continue;
@@ -331,6 +337,25 @@ impl fmt::Display for Report {
         }
         writeln!(f)
     }
+}
+
+/// A predicted time in words: how long, what bounds it, how sure that is.
+fn time(time: &Time) -> Option<String> {
+    let bound_by = time.bound_by.as_deref().unwrap_or("nothing known");
+    if let Some(seconds) = time.at_least_seconds {
+        let seconds = units::seconds(seconds);
+        return Some(format!("at least {seconds} by {bound_by} (specification, error unknown)"));
+    }
+    let seconds = units::seconds(time.seconds?);
+    let next = match (&time.next, time.next_share) {
+        (Some(next), Some(share)) => format!(", next {next} at {} of it", units::percent(share)),
+        _ => String::new(),
+    };
+    let error = match time.known_error {
+        Some(error) => format!("known error {}", units::percent(error)),
+        None => "error not yet known".to_owned(),
+    };
+    Some(format!("{seconds}, bound by {bound_by}{next}; {error}"))
 }
 
 /// How far estimated counts may be off: `tag_wavefronts ± 0.2 %`.
