@@ -27,7 +27,7 @@ fn workload(code: &str) -> Workload {
         """
         "#
     );
-    let scenario = Scenario::from_text("case.toml", text, &Embedded(&[])).expect("a scenario");
+    let scenario = Scenario::from_text("case.toml", &text, &Embedded(&[])).expect("a scenario");
     let plans = scenario.runs(&[], Options::default()).expect("runs");
     let run = plans[0].build().expect("a run");
     let rules = simulator::RuleSet::for_arch("9.0").expect("rules");
