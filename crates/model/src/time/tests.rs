@@ -190,7 +190,9 @@ fn one_block_more_than_sms_doubles_what_an_sm_does() {
         found.tail / found.seconds
     };
     assert!(tail(100.0) < 1e-12);
-    assert!((0.4..0.6).contains(&tail(101.0)), "{}", tail(101.0));
+    // Half of the issue term; the warps' latency is not doubled, since an SM's
+    // two blocks wait at the same time.
+    assert!((0.1..0.5).contains(&tail(101.0)), "{}", tail(101.0));
 }
 
 #[test]
