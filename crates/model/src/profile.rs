@@ -27,6 +27,16 @@ use serde::{Deserialize, Serialize};
 /// Version of the format, in each file.
 pub const FORMAT: &str = "coalescope-profile/1";
 
+macro_rules! shipped {
+    ($($name:literal),+ $(,)?) => {
+        /// Name and text of each profile that ships with the program.
+        const SHIPPED: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../profiles/", $name, ".toml")))),+];
+    };
+}
+
+shipped! { "v100", "t4", "a100", "h100", "h200-spec", "rtx4090", "l40s" }
+
 /// What is known of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,8 +55,48 @@ pub struct Profile {
     /// measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Tag banks, where they were measured; they take the place of the rule
+    /// set's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<TagBanks>,
+    /// Data banks, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataBanks>,
     /// The numbers.
     pub constants: BTreeMap<Constant, Quantity>,
+}
+
+/// How lines fall on the tag banks, recovered from counted warps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TagBanks {
+    /// Parity of the line index (virtual address ÷ 128) under each mask is one
+    /// bit of the bank. Any basis of the same space tells the same lines apart;
+    /// this one is in reduced form.
+    pub hash: Vec<u64>,
+    /// Bits of the line index that were asked for; what the masks say of others
+    /// is nothing.
+    pub line_bits: u64,
+    /// Counted warps that it follows from.
+    pub evidence: u64,
+    /// Further counted warps, of many lines each.
+    pub checked: u64,
+    /// Those of them whose tag wavefronts it predicts exactly.
+    pub exact: u64,
+    /// The record of the warps.
+    pub source: String,
+}
+
+/// How words fall on the data banks, recovered from counted warps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataBanks {
+    /// Number of banks.
+    pub banks: u64,
+    /// Bytes of a bank's word.
+    pub bank_bytes: u64,
+    /// The record of the warps.
+    pub source: String,
 }
 
 /// Where a profile comes from.
@@ -155,6 +205,9 @@ constants! {
     DramAccessBytes = "dram_access_bytes", "B";
     /// Bytes of an open DRAM granule: further accesses to it are cheap.
     DramGranuleBytes = "dram_granule_bytes", "B";
+    /// Bytes read from DRAM for each sector that is written in part, once it
+    /// leaves L2.
+    DramFillBytes = "dram_fill_bytes", "B/sector";
     /// DRAM bandwidth by clock × bus width.
     DramPeak = "dram_peak", "B/s";
 
@@ -301,6 +354,17 @@ impl Profile {
         Ok(profile)
     }
 
+    /// A profile that ships with the program, by its name.
+    pub fn shipped(name: &str) -> Option<Self> {
+        let (_, text) = SHIPPED.iter().find(|(other, _)| *other == name)?;
+        Self::from_toml(text).ok()
+    }
+
+    /// Names of the profiles that ship with the program.
+    pub fn shipped_names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
     /// The profile as [`Profile::from_toml`] reads it.
     ///
     /// # Errors
@@ -362,6 +426,29 @@ mod tests {
         assert!(matches!(version, ProfileError::Format(_)));
         let name = Profile::from_toml(&SMALL.replace("dram_latency", "dram_lateness")).unwrap_err();
         assert!(name.to_string().contains("dram_lateness"), "{name}");
+    }
+
+    #[test]
+    fn shipped_profiles_are_what_they_say() {
+        for name in Profile::shipped_names() {
+            let profile = Profile::shipped(name).expect(name);
+            assert_eq!(profile.name, name);
+            assert!(
+                simulator::RuleSet::for_arch(&profile.arch).is_some(),
+                "{name}: {}",
+                profile.arch
+            );
+            assert!(profile.get(Constant::DramPeak).is_some_and(|peak| peak > 1e11), "{name}");
+            for (constant, quantity) in &profile.constants {
+                assert!(!quantity.source.is_empty(), "{name}: {constant} has no source");
+                let stated = matches!(quantity.origin, Origin::Specification | Origin::Driver);
+                assert!(
+                    profile.kind == Kind::Measured || stated && quantity.spread.is_none(),
+                    "{name}: {constant} is not what a document states"
+                );
+            }
+        }
+        assert_eq!(Profile::shipped("no-such-device"), None);
     }
 
     #[test]
