@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Now in UTC, RFC 3339: `2026-11-04T09:30:00Z`.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs());
     rfc3339(seconds)
 }

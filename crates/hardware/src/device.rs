@@ -40,6 +40,16 @@ pub struct Description {
     pub ecc: bool,
     /// Most shared memory a block can be given, bytes.
     pub shared_bytes_per_block: u64,
+    /// Shared memory that the blocks of an SM can have together, bytes.
+    pub shared_bytes_per_sm: u64,
+    /// Shared memory that the driver takes of each block for itself, bytes.
+    pub shared_bytes_reserved: u64,
+    /// Threads that an SM holds at most.
+    pub threads_per_sm: u32,
+    /// Blocks that an SM holds at most; 0 where the driver is too old to tell.
+    pub blocks_per_sm: u32,
+    /// 32-bit registers of an SM.
+    pub registers_per_sm: u32,
     /// CUDA version of the driver, (major, minor).
     pub cuda: (u32, u32),
     /// Version of the driver, where NVML or the kernel module tells it.

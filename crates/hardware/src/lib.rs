@@ -19,7 +19,7 @@
 pub mod bench;
 pub mod clocks;
 mod contents;
-mod date;
+pub mod date;
 pub mod device;
 pub mod doctor;
 pub mod error;

@@ -88,6 +88,8 @@ pub struct Options {
     pub counters: bool,
     /// Whether to count large footprints at full size.
     pub full: bool,
+    /// Whether a verifying launch precedes each time.
+    pub verify: bool,
     /// Whether to launch each point once and nothing else, at its counting
     /// size and as written: for a sanitizer around the command.
     pub once: bool,
@@ -122,6 +124,7 @@ impl Options {
             time: true,
             counters: false,
             full: false,
+            verify: true,
             once: false,
             counter_set: CounterSet::Full,
             cache: Cache::Cold,
@@ -441,7 +444,7 @@ impl Campaign<'_, '_> {
             }
         };
         let mut work = Vec::new();
-        if builds.contains(&Build::TIMED) {
+        if self.options.verify && builds.contains(&Build::TIMED) {
             match self.verification(index, &label, point, &folder.join("verify")) {
                 Some(Ok(verification)) => work.push((
                     verification.work(),

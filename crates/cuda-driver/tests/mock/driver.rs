@@ -242,9 +242,14 @@ api! {
             36 => 3_201_000,      // memory kHz
             37 => 6144,           // bus bits
             38 => 1 << 20,        // L2 bytes
+            39 => 2048,           // threads an SM
             75 => 9, 76 => 0,     // compute capability
+            81 => 228 << 10,      // shared memory an SM
+            82 => 1 << 16,        // registers an SM
             97 => 227 << 10,      // shared memory a block, opt-in
             102 => 1,             // virtual memory management
+            106 => 32,            // blocks an SM
+            111 => 1 << 10,       // shared memory reserved a block
             _ => 0,
         };
         Ok(SUCCESS)

@@ -156,16 +156,19 @@ fn describe(
         let value = handle.get_attribute(attribute).doing("asking for the GPU's properties")?;
         Ok(value.max(0) as u64)
     };
-    let mut shared = 0;
-    // SAFETY: the pointer is to a live int.
-    let code = unsafe {
-        sys::cuDeviceGetAttribute(
-            &mut shared,
-            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            handle.as_raw(),
-        )
+    // Attributes that `cust` has no names for.
+    let other = |attribute: sys::CUdevice_attribute| -> Result<u64, sys::CUresult> {
+        let mut value = 0;
+        // SAFETY: the pointer is to a live int.
+        match unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, handle.as_raw()) } {
+            sys::CUresult::CUDA_SUCCESS => Ok(value.max(0) as u64),
+            code => Err(code),
+        }
     };
-    check("asking for the GPU's shared memory", code)?;
+    use sys::CUdevice_attribute as Attribute;
+    let shared_bytes_per_block =
+        other(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+            .or_else(|code| check("asking for the GPU's shared memory", code).map(|()| 0))?;
     Ok(Description {
         name: handle.name().doing("asking for the GPU's name")?,
         index,
@@ -181,7 +184,17 @@ fn describe(
         memory_clock_hz: attribute(DeviceAttribute::MemoryClockRate)? * 1000,
         memory_bus_bits: attribute(DeviceAttribute::GlobalMemoryBusWidth)? as u32,
         ecc: attribute(DeviceAttribute::EccEnabled)? == 1,
-        shared_bytes_per_block: shared.max(0) as u64,
+        shared_bytes_per_block,
+        shared_bytes_per_sm: attribute(DeviceAttribute::MaxSharedMemoryPerMultiprocessor)?,
+        // Since CUDA 11.
+        shared_bytes_reserved: other(
+            Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
+        )
+        .unwrap_or(0),
+        threads_per_sm: attribute(DeviceAttribute::MaxThreadsPerMultiprocessor)? as u32,
+        blocks_per_sm: other(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)
+            .unwrap_or(0) as u32,
+        registers_per_sm: attribute(DeviceAttribute::MaxRegistersPerMultiprocessor)? as u32,
         cuda,
         driver,
     })
