@@ -8,6 +8,7 @@
 #   time       times of every shipped scenario, variant and sweep point, and of the kernels in kernels/
 #   count      their counters, at full size, every metric of the map
 #   warps      every line of the WARP-FILEs, counted
+#   calibrate  the device's profile, twice, and whether the two agree
 #   all        these in order, except warps without files
 #
 # A piece stops beginning new work after SECONDS (default 480) and goes on where it stopped when it is
@@ -15,7 +16,7 @@
 # $COALESCOPE names the program (default: target/release/coalescope, else coalescope on PATH).
 set -euo pipefail
 
-usage() { sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 seconds=480
 while getopts t:h option; do
@@ -131,18 +132,37 @@ warps() {
     rm -f "$out/warps/input"
 }
 
+# Two calibrations that know nothing of each other; their difference is the spread between runs.
+calibrate() {
+    local code=0 n
+    for n in 1 2; do
+        [ -e "$out/calibration-$n.toml" ] && continue
+        [ "$(left)" -gt 0 ] || return $again
+        "$program" calibrate -o "$out/calibration-$n.toml" --resume --budget "$(left)" \
+            2> >(tee "$out/calibrate.log" >&2) || code=$?
+        wait
+        if grep -q 'continue with --resume' "$out/calibrate.log"; then return $again; fi
+        [ $code -eq 0 ] || return $code
+    done
+    rm -f "$out/calibrate.log"
+    "$program" calibrate --compare "$out/calibration-1.toml" "$out/calibration-2.toml" |
+        tee "$out/calibration.txt"
+}
+
 case $piece in
     probe) probe ;;
     sanitize) sanitize ;;
     time) times ;;
     count) count ;;
     warps) warps "$@" ;;
+    calibrate) calibrate ;;
     all)
         probe
         sanitize
         times
         count
         [ $# -eq 0 ] || warps "$@"
+        calibrate
         ;;
     *) usage ;;
 esac

@@ -144,6 +144,21 @@ input.")]
 Without a profiler, or without the permission to use it, times are taken alone;
 coalescope doctor says what to do about it.")]
     Measure(MeasureArgs),
+    /// Measure a GPU's constants with micro-benchmarks: a device profile.
+    #[command(after_help = "Examples:
+  coalescope calibrate -o mine.toml                    measure, and write the profile
+  coalescope calibrate -o mine.toml --resume           go on after an interruption
+  coalescope calibrate -o again.toml --from mine.records   the profile again, without a GPU
+  coalescope calibrate --compare mine.toml h100        two profiles, number by number
+  coalescope calibrate --list                          the profiles that ship with the program
+
+The records go to a folder beside the profile, mine.records for mine.toml.
+Without a profiler, or without the permission to use it, the profile is made of
+times alone, and its notes say what is missing.
+
+Exit codes: 0 good, 1 not finished or the profiles disagree, 2 bad input, 3 no
+usable GPU.")]
+    Calibrate(CalibrateArgs),
     /// Say what works on this machine, and what to do about the rest.
     #[command(after_help = "Examples:
   coalescope doctor
@@ -457,6 +472,60 @@ pub(crate) struct MeasureArgs {
     /// What a worker process is started with.
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) worker: Option<PathBuf>,
+}
+
+/// `calibrate`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("result").required(true))]
+pub(crate) struct CalibrateArgs {
+    /// The profile to write.
+    #[arg(short, long, group = "result", value_name = "PROFILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print the constants of two profiles (files or shipped names) and which of
+    /// them disagree.
+    #[arg(long, group = "result", num_args = 2, value_names = ["A", "B"])]
+    pub(crate) compare: Vec<String>,
+
+    /// List the profiles that ship with the program.
+    #[arg(long, group = "result")]
+    pub(crate) list: bool,
+
+    /// Make the profile of the records in this folder, without a GPU.
+    #[arg(long, requires = "output", value_name = "FOLDER")]
+    pub(crate) from: Option<PathBuf>,
+
+    /// The folder of the records, where it is not to lie beside the profile.
+    #[arg(long, requires = "output", value_name = "FOLDER", conflicts_with = "from")]
+    pub(crate) records: Option<PathBuf>,
+
+    /// The profile's name; that of its file where it is not given.
+    #[arg(long, requires = "output", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Continue the records, leaving out what they have.
+    #[arg(long, requires = "output", conflicts_with = "from")]
+    pub(crate) resume: bool,
+
+    /// Which GPU, as nvidia-smi numbers those that are visible.
+    #[arg(long, default_value_t, value_name = "N", conflicts_with = "from")]
+    pub(crate) gpu: u32,
+
+    /// Use no profiler.
+    #[arg(long, conflicts_with = "from")]
+    pub(crate) no_counters: bool,
+
+    /// Samples of each time.
+    #[arg(long, default_value_t = 25, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+    pub(crate) samples: u32,
+
+    /// Begin nothing new after so many seconds.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "from")]
+    pub(crate) budget: Option<u64>,
+
+    /// The profiler's program, where it is not found by itself.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub(crate) ncu: Option<PathBuf>,
 }
 
 /// How many counters.

@@ -43,6 +43,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => commands::diff::run(args),
         Command::Emit(args) => commands::emit::run(args),
         Command::Measure(args) => commands::measure::run(args),
+        Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Doctor { json } => commands::doctor::run(*json),
         Command::List => commands::list::run(),
         Command::Schema => {

@@ -1,5 +1,6 @@
 //! The contract of the command line: formats, order, exit codes.
 
+mod calibrate;
 mod check;
 mod diff;
 

@@ -41,7 +41,7 @@ fn cache(args: &MeasureArgs) -> Cache {
 }
 
 /// Says what ended a measurement; the exit code tells a missing GPU apart.
-fn ended(error: &hardware::Error) -> ExitCode {
+pub(super) fn ended(error: &hardware::Error) -> ExitCode {
     let red = anstyle::AnsiColor::Red.on_default().bold();
     anstream::eprintln!("{red}error{red:#}: {error}");
     error.exit_code().into()

@@ -1,5 +1,6 @@
 //! One file a command: arguments in, an exit code out.
 
+pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod doctor;
