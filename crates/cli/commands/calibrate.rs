@@ -343,7 +343,7 @@ fn read_profile(name: &str) -> Result<Profile> {
 
 fn list() -> Result<ExitCode> {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     for name in Profile::shipped_names() {
         if let Some(profile) = Profile::shipped(name) {
             let kind = match profile.kind {
@@ -360,7 +360,7 @@ fn list() -> Result<ExitCode> {
 fn compare_profiles(a: &Profile, b: &Profile) -> Result<ExitCode> {
     let rows = compare::rows(a, b);
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
+    table.load_style(presets::NOTHING);
     table.set_header(["constant", &a.name, &b.name, "difference", "unit", ""]);
     for row in &rows {
         let [left, right] = row.sides.map(quantity);

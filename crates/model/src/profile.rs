@@ -314,9 +314,6 @@ pub enum ProfileError {
     },
 }
 
-/// Name and text of each profile that ships with the program.
-const SHIPPED: &[(&str, &str)] = &[];
-
 impl Profile {
     /// A profile that ships with the program, by its name.
     pub fn shipped(name: &str) -> Option<Self> {
@@ -352,17 +349,6 @@ impl Profile {
             }
         }
         Ok(profile)
-    }
-
-    /// A profile that ships with the program, by its name.
-    pub fn shipped(name: &str) -> Option<Self> {
-        let (_, text) = SHIPPED.iter().find(|(other, _)| *other == name)?;
-        Self::from_toml(text).ok()
-    }
-
-    /// Names of the profiles that ship with the program.
-    pub fn shipped_names() -> impl Iterator<Item = &'static str> {
-        SHIPPED.iter().map(|(name, _)| *name)
     }
 
     /// The profile as [`Profile::from_toml`] reads it.
