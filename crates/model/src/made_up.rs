@@ -13,6 +13,8 @@ pub(crate) fn profile() -> Profile {
         arch: "9.0".to_owned(),
         kind: Kind::Measured,
         notes: Vec::new(),
+        tag: None,
+        data: None,
         constants: constants.collect(),
     }
 }
@@ -51,6 +53,7 @@ fn value(constant: Constant) -> f64 {
         Constant::L2DirtyShare | Constant::L2PartialShare => 1.0,
         Constant::L2DirtyBefore | Constant::StoreMergeShare => 0.0,
         Constant::DramAccessBytes => 64.0,
+        Constant::DramFillBytes => 32.0,
         Constant::DramGranuleBytes => 256.0,
         Constant::DramPeak => 4e12,
         Constant::L1Latency => 30.0,
