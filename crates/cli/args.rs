@@ -159,6 +159,20 @@ times alone, and its notes say what is missing.
 Exit codes: 0 good, 1 not finished or the profiles disagree, 2 bad input, 3 no
 usable GPU.")]
     Calibrate(CalibrateArgs),
+    /// Lay predictions beside measurements: errors, charts, what tutorials claim.
+    #[command(after_help = "Examples:
+  coalescope compare                                    every shipped scenario and a recorded H200
+  coalescope compare transpose strided                  only these
+  coalescope compare -o plots                           charts (SVG, PNG), report.html, claims.md
+  coalescope compare --measured mine.jsonl -o out       another device's records
+  coalescope compare --claims                           what tutorials say, judged
+
+Predictions are made with the buffers where the device had them. Of the records
+of a run, those of the kernel made from the scenario are compared: its counters
+as written, its time as optimised.
+
+Exit codes: 0 compared, 2 bad input (the rest is compared all the same).")]
+    Compare(CompareArgs),
     /// Say what works on this machine, and what to do about the rest.
     #[command(after_help = "Examples:
   coalescope doctor
@@ -366,6 +380,40 @@ pub(crate) struct DiffArgs {
     /// End with 1 if anything differs.
     #[arg(long)]
     pub(crate) exit_code: bool,
+}
+
+/// `compare`
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// Scenario files, folders of them, or names of shipped scenarios; all that
+    /// the record has where there is none.
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<String>,
+
+    /// Records of `coalescope measure`, packed by gzip or not, in place of the
+    /// recorded H200.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) measured: Option<PathBuf>,
+
+    /// Write charts, report.html and claims.md into this folder.
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Compute capability of the rule set; the record's where it is left out.
+    #[arg(long, value_name = "CC")]
+    pub(crate) arch: Option<String>,
+
+    /// Print the claims of tutorials with what each comes to.
+    #[arg(long)]
+    pub(crate) claims: bool,
+
+    /// One JSON object a run (with --claims, a claim), one a line.
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+
+    /// One CSV row a quantity of a run.
+    #[arg(long, conflicts_with = "claims")]
+    pub(crate) csv: bool,
 }
 
 /// `emit`

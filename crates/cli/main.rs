@@ -44,6 +44,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Emit(args) => commands::emit::run(args),
         Command::Measure(args) => commands::measure::run(args),
         Command::Calibrate(args) => commands::calibrate::run(args),
+        Command::Compare(args) => commands::compare::run(args),
         Command::Doctor { json } => commands::doctor::run(*json),
         Command::List => commands::list::run(),
         Command::Schema => {

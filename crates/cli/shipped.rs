@@ -7,6 +7,21 @@ use std::path::Path;
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
+/// Which families of scenarios the model was developed on.
+pub(crate) const SPLIT: &str = include_str!("../model/split.toml");
+
+/// The recorded campaign on an H200: files of run records, packed by gzip.
+pub(crate) const RECORDED: [(&str, &[u8]); 2] = [
+    (
+        "tests/hardware/h200/2026-11-30/counters.jsonl.gz",
+        include_bytes!("../../tests/hardware/h200/2026-11-30/counters.jsonl.gz"),
+    ),
+    (
+        "tests/hardware/h200/2026-11-30/time.jsonl.gz",
+        include_bytes!("../../tests/hardware/h200/2026-11-30/time.jsonl.gz"),
+    ),
+];
+
 /// Names of the shipped scenarios, in alphabetical order.
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names: Vec<_> =

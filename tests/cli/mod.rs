@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod check;
+mod compare;
 mod diff;
 
 use std::io::Write;

@@ -2,6 +2,7 @@
 
 pub(crate) mod calibrate;
 pub(crate) mod check;
+pub(crate) mod compare;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod emit;

@@ -106,12 +106,41 @@ pub(crate) fn predict(
         bar.set_position(done);
     };
     let options = count::Options { exact, progress: Some(&report), ..count::Options::default() };
-    let counted = count::count(&run, rules, &bases, &options);
+    let prediction = predict_at(run, arch, rules, Placed::Assumed(bases), &options);
     bar.finish_and_clear();
-    let counts =
-        counted.map_err(|error| Diagnostics::new(Arc::clone(&run.sources), vec![error]))?;
-    let record = record_of(&run, arch, &counts, &bases);
+    prediction
+}
+
+/// Where the buffers lie, and why.
+pub(crate) enum Placed {
+    /// No device.
+    Assumed(Vec<u64>),
+    /// Where a measured record has them.
+    Given(Vec<u64>),
+}
+
+/// Counts a run that is built, with its buffers at given places.
+pub(crate) fn predict_at(
+    run: Run,
+    arch: &str,
+    rules: &RuleSet,
+    placed: Placed,
+    options: &count::Options<'_>,
+) -> Result<Prediction, Diagnostics> {
+    let (bases, how) = match placed {
+        Placed::Assumed(bases) => (bases, Bases::Assumed),
+        Placed::Given(bases) => (bases, Bases::Given),
+    };
+    let counts = count::count(&run, rules, &bases, options)
+        .map_err(|error| Diagnostics::new(Arc::clone(&run.sources), vec![error]))?;
+    let mut record = record_of(&run, arch, &counts, &bases);
+    record.bases = Some(how);
     Ok(Prediction { run, arch: arch.to_owned(), rules: rules.clone(), counts, record })
+}
+
+/// The parameters of a run as records have them.
+pub(crate) fn params(run: &Run) -> record::Map<record::Value> {
+    run.params.iter().map(|(name, value)| (name.clone(), param(*value))).collect()
 }
 
 /// A parameter as records have it.
@@ -133,9 +162,8 @@ fn record_of(run: &Run, arch: &str, counts: &LaunchCounts, bases: &[u64]) -> Run
     };
     let mut record = RunRecord::new(run.scenario.clone(), Source::Predicted, launch);
     record.variant = run.variant.clone();
-    record.params = run.params.iter().map(|(name, value)| (name.clone(), param(*value))).collect();
+    record.params = params(run);
     record.arch = Some(arch.to_owned());
-    record.bases = Some(Bases::Assumed);
     record.buffers = run
         .buffers
         .iter()

@@ -1,0 +1,260 @@
+//! `coalescope compare`: predicted beside measured.
+
+use crate::args::CompareArgs;
+use crate::commands::sim::{Placed, params, predict_at};
+use crate::commands::{GOOD, bad_input};
+use crate::output::write_whole;
+use crate::progress;
+use crate::selection::{Complaints, rule_sets, scenarios};
+use crate::shipped;
+use anyhow::{Context, Result};
+use compare::charts::{Chart, Material, charts};
+use compare::report::{self, Contents};
+use compare::{Claims, Judged, Key, Point, Reasons, Split, Statistics, export, labels};
+use flate2::read::MultiGzDecoder;
+use record::{RunRecord, read_runs};
+use scenario::{Options, Run, RunPlan, Scenario, count};
+use simulator::RuleSet;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+mod tables;
+
+/// Compares what the arguments name.
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
+    let mut complaints = Complaints::default();
+    let mut points = compare::points(measured(args, &mut complaints)?);
+    keep_selected(args, &mut points, &mut complaints);
+    if points.is_empty() {
+        if !complaints.any() {
+            complaints.message(
+                "there is no measured run to compare with",
+                "name scenarios that the record has, or give another with --measured",
+            );
+        }
+        return Ok(bad_input());
+    }
+    let arch = args.arch.clone().or_else(|| points[0].arch().map(str::to_owned));
+    let arch = arch.unwrap_or_else(|| "9.0".to_owned());
+    let rules = rule_sets(std::slice::from_ref(&arch), &mut complaints);
+    let Some((arch, rules)) = rules.into_iter().next() else { return Ok(bad_input()) };
+    let mut notes = compare::mismatches(&points, &arch, None);
+    predict_all(args, &mut points, &arch, &rules, &mut notes, &mut complaints);
+
+    let split = Split::from_toml(shipped::SPLIT).context("the list of families is broken")?;
+    let names = labels::labels(&points);
+    let statistics = Statistics::of(&points, &names, &split, &Reasons::shipped(), None);
+    let judged = Claims::shipped().judge(&points);
+    let device = points.iter().find_map(Point::device).unwrap_or("an unnamed device").to_owned();
+    let material = Material { points: &points, labels: &names, split: &split, peak: None };
+    let mut contents = Contents {
+        device: &device,
+        notes: &notes,
+        points: &points,
+        labels: &names,
+        split: &split,
+        statistics: &statistics,
+        claims: &judged,
+        charts: &[],
+    };
+
+    let mut out = anstream::stdout().lock();
+    match (args.json, args.csv, args.claims) {
+        (true, ..) if args.claims => {
+            for claim in &judged {
+                writeln!(out, "{}", serde_json::to_string(claim)?)?;
+            }
+        }
+        (true, ..) => export::write_json(&mut out, &points, &split)?,
+        (_, true, _) => export::write_csv(&mut out, &points, &split)?,
+        (.., true) => tables::claims(&mut out, &judged)?,
+        _ => tables::comparison(&mut out, &contents)?,
+    }
+    for note in &notes {
+        let cyan = anstyle::AnsiColor::Cyan.on_default().bold();
+        anstream::eprintln!("{cyan}note{cyan:#}: {note}");
+    }
+    if let Some(folder) = &args.output {
+        let drawn = charts(&material)?;
+        contents.charts = &drawn;
+        write_folder(folder, &contents, &drawn, &judged)?;
+    }
+    Ok(if complaints.any() { bad_input() } else { GOOD })
+}
+
+/// The measured records: of a file, or those that come with the program.
+fn measured(args: &CompareArgs, complaints: &mut Complaints) -> Result<Vec<RunRecord>> {
+    let mut records = Vec::new();
+    match &args.measured {
+        Some(path) => {
+            let file =
+                File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let name = path.display().to_string();
+            read(&name, BufReader::new(file), &mut records, complaints)?;
+        }
+        None => {
+            for (name, bytes) in shipped::RECORDED {
+                read(name, bytes, &mut records, complaints)?;
+            }
+        }
+    }
+    Ok(records)
+}
+
+/// Reads records, packed by gzip or not. A bad line is told and skipped.
+fn read(
+    name: &str,
+    mut input: impl BufRead,
+    records: &mut Vec<RunRecord>,
+    complaints: &mut Complaints,
+) -> Result<()> {
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    let start = input.fill_buf().with_context(|| format!("cannot read {name}"))?;
+    let packed = start.starts_with(&GZIP);
+    let text: Box<dyn Read + '_> =
+        if packed { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) };
+    for record in read_runs(BufReader::new(text)) {
+        match record {
+            Ok(record) => records.push(record),
+            Err(bad) => complaints.message(
+                &format!("{name}, {bad}"),
+                "the other lines are compared; take the line out or measure the run again",
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the points of the scenarios that were asked for.
+fn keep_selected(args: &CompareArgs, points: &mut Vec<Point>, complaints: &mut Complaints) {
+    if args.scenarios.is_empty() {
+        return;
+    }
+    let wanted = scenarios(&args.scenarios, complaints);
+    for scenario in &wanted {
+        if !points.iter().any(|point| point.key.scenario == scenario.name()) {
+            complaints.message(
+                &format!("the measured record has no run of `{}`", scenario.name()),
+                "measure it with `coalescope measure`, and give the file with --measured",
+            );
+        }
+    }
+    points.retain(|point| wanted.iter().any(|wanted| wanted.name() == point.key.scenario));
+}
+
+/// Gives each point its prediction, with the buffers where the device had them.
+fn predict_all(
+    args: &CompareArgs,
+    points: &mut [Point],
+    arch: &str,
+    rules: &RuleSet,
+    notes: &mut Vec<String>,
+    complaints: &mut Complaints,
+) {
+    let mut known: BTreeMap<String, Option<Vec<Known>>> = BTreeMap::new();
+    let (mut gone, mut changed): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let bar = progress::bar(points.len() as u64, "runs");
+    for point in points {
+        bar.inc(1);
+        let name = point.key.scenario.clone();
+        let found =
+            known.entry(name.clone()).or_insert_with(|| Known::all(args, &name, complaints));
+        let Some(runs) = found else {
+            if !gone.contains(&name) {
+                gone.push(name);
+            }
+            continue;
+        };
+        let Some(known) = runs.iter().find(|known| known.is(&point.key)) else {
+            changed.push(point.name());
+            continue;
+        };
+        let placed = match point.placed().and_then(|record| bases(&known.run, record)) {
+            Some(bases) => Placed::Given(bases),
+            None => Placed::Assumed(known.run.assumed_bases()),
+        };
+        match predict_at(known.run.clone(), arch, rules, placed, &count::Options::default()) {
+            Ok(prediction) => point.predicted = Some(prediction.record),
+            Err(errors) => complaints.diagnostics(&errors),
+        }
+    }
+    bar.finish_and_clear();
+    if !gone.is_empty() {
+        notes.push(format!("measured, but no scenario of that name: {}", gone.join(", ")));
+    }
+    if !changed.is_empty() {
+        changed.dedup();
+        notes.push(format!(
+            "measured with parameters that the scenario does not have, not predicted: {}",
+            changed.join(", ")
+        ));
+    }
+}
+
+/// Where a measured record has the buffers' first bytes.
+fn bases(run: &Run, record: &RunRecord) -> Option<Vec<u64>> {
+    let base = |buffer: &scenario::Buffer| {
+        let placed = record.buffers.iter().find(|placed| placed.name == buffer.name)?;
+        placed.base.checked_sub(buffer.offset_bytes)
+    };
+    run.buffers.iter().map(base).collect()
+}
+
+/// A run that a scenario has, at its full size or at the size for counting.
+struct Known {
+    run: Run,
+    params: record::Map<record::Value>,
+}
+
+impl Known {
+    /// All runs of a scenario: one of those named, else a shipped one.
+    fn all(args: &CompareArgs, name: &str, complaints: &mut Complaints) -> Option<Vec<Self>> {
+        let named = scenarios(&args.scenarios, &mut Complaints::default());
+        let scenario: Scenario = match named.into_iter().find(|known| known.name() == name) {
+            Some(scenario) => scenario,
+            None => {
+                shipped::scenario(name)?;
+                scenarios(&[name.to_owned()], complaints).into_iter().next()?
+            }
+        };
+        let plans = |options| -> Vec<RunPlan> { scenario.runs(&[], options).unwrap_or_default() };
+        let all = plans(Options::default()).into_iter().chain(plans(Options::for_counting()));
+        let built = all.filter_map(|plan| match plan.build() {
+            Ok(run) => Some(Self { params: params(&run), run }),
+            Err(errors) => {
+                complaints.diagnostics(&errors);
+                None
+            }
+        });
+        Some(built.collect())
+    }
+
+    fn is(&self, key: &Key) -> bool {
+        key.is(self.run.variant.as_deref(), &self.params)
+    }
+}
+
+/// Pixels of a PNG for each of the SVG's.
+const PNG_SCALE: f32 = 1.5;
+
+/// Writes charts, claims and the report, each file whole or not at all.
+fn write_folder(
+    folder: &Path,
+    contents: &Contents<'_>,
+    drawn: &[Chart],
+    judged: &[Judged],
+) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    for chart in drawn {
+        write_whole(&folder.join(format!("{}.svg", chart.name)), chart.svg.as_bytes())?;
+        let png = compare::png(&chart.svg, PNG_SCALE)?;
+        write_whole(&folder.join(format!("{}.png", chart.name)), &png)?;
+    }
+    let claims = compare::claims::markdown(judged, contents.device);
+    write_whole(&folder.join("claims.md"), claims.as_bytes())?;
+    write_whole(&folder.join("report.html"), report::html(contents).as_bytes())
+}
