@@ -50,6 +50,17 @@ fn another_devices_records_are_named_and_bad_lines_skipped() {
 }
 
 #[test]
+fn a_point_that_set_made_is_predicted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("mine.jsonl");
+    let record = measured("NVIDIA H200", "9.0").replace(r#""stride":2"#, r#""stride":5"#);
+    std::fs::write(&path, record).unwrap();
+    let output = coalescope(&["compare", "--measured", path.to_str().unwrap(), "--csv"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!stderr(&output).contains("not predicted"), "{}", stderr(&output));
+}
+
+#[test]
 fn what_the_record_lacks_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("mine.jsonl");

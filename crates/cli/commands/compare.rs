@@ -27,7 +27,7 @@ mod tables;
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let mut complaints = Complaints::default();
     let mut points = compare::points(measured(args, &mut complaints)?);
-    keep_selected(args, &mut points, &mut complaints);
+    let named = keep_named(args, &mut points, &mut complaints);
     if points.is_empty() {
         if !complaints.any() {
             complaints.message(
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let rules = rule_sets(std::slice::from_ref(&arch), &mut complaints);
     let Some((arch, rules)) = rules.into_iter().next() else { return Ok(bad_input()) };
     let mut notes = compare::mismatches(&points, &arch, None);
-    predict_all(args, &mut points, &arch, &rules, &mut notes, &mut complaints);
+    predict_all(named, &mut points, &arch, &rules, &mut notes, &mut complaints);
 
     let split = Split::from_toml(shipped::SPLIT).context("the list of families is broken")?;
     let names = labels::labels(&points);
@@ -128,13 +128,17 @@ fn read(
     Ok(())
 }
 
-/// Leaves the points of the scenarios that were asked for.
-fn keep_selected(args: &CompareArgs, points: &mut Vec<Point>, complaints: &mut Complaints) {
+/// Leaves the points of the scenarios that were asked for, and gives these.
+fn keep_named(
+    args: &CompareArgs,
+    points: &mut Vec<Point>,
+    complaints: &mut Complaints,
+) -> Vec<Scenario> {
     if args.scenarios.is_empty() {
-        return;
+        return Vec::new();
     }
-    let wanted = scenarios(&args.scenarios, complaints);
-    for scenario in &wanted {
+    let named = scenarios(&args.scenarios, complaints);
+    for scenario in &named {
         if !points.iter().any(|point| point.key.scenario == scenario.name()) {
             complaints.message(
                 &format!("the measured record has no run of `{}`", scenario.name()),
@@ -142,41 +146,50 @@ fn keep_selected(args: &CompareArgs, points: &mut Vec<Point>, complaints: &mut C
             );
         }
     }
-    points.retain(|point| wanted.iter().any(|wanted| wanted.name() == point.key.scenario));
+    points.retain(|point| named.iter().any(|named| named.name() == point.key.scenario));
+    named
 }
 
 /// Gives each point its prediction, with the buffers where the device had them.
 fn predict_all(
-    args: &CompareArgs,
+    named: Vec<Scenario>,
     points: &mut [Point],
     arch: &str,
     rules: &RuleSet,
     notes: &mut Vec<String>,
     complaints: &mut Complaints,
 ) {
-    let mut known: BTreeMap<String, Option<Vec<Known>>> = BTreeMap::new();
+    let mut families: BTreeMap<String, Option<Family>> = named
+        .into_iter()
+        .map(|scenario| (scenario.name().to_owned(), Some(Family::of(scenario, complaints))))
+        .collect();
     let (mut gone, mut changed): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let bar = progress::bar(points.len() as u64, "runs");
     for point in points {
         bar.inc(1);
-        let name = point.key.scenario.clone();
-        let found =
-            known.entry(name.clone()).or_insert_with(|| Known::all(args, &name, complaints));
-        let Some(runs) = found else {
-            if !gone.contains(&name) {
-                gone.push(name);
+        let name = &point.key.scenario;
+        let family = families.entry(name.clone()).or_insert_with(|| {
+            shipped::scenario(name)?;
+            let scenario = scenarios(std::slice::from_ref(name), complaints).pop()?;
+            Some(Family::of(scenario, complaints))
+        });
+        let Some(family) = family else {
+            if !gone.contains(name) {
+                gone.push(name.clone());
             }
             continue;
         };
-        let Some(known) = runs.iter().find(|known| known.is(&point.key)) else {
-            changed.push(point.name());
+        let Some(run) = family.run(&point.key) else {
+            if !changed.contains(&point.name()) {
+                changed.push(point.name());
+            }
             continue;
         };
-        let placed = match point.placed().and_then(|record| bases(&known.run, record)) {
+        let placed = match point.placed().and_then(|record| bases(&run, record)) {
             Some(bases) => Placed::Given(bases),
-            None => Placed::Assumed(known.run.assumed_bases()),
+            None => Placed::Assumed(run.assumed_bases()),
         };
-        match predict_at(known.run.clone(), arch, rules, placed, &count::Options::default()) {
+        match predict_at(run, arch, rules, placed, &count::Options::default()) {
             Ok(prediction) => point.predicted = Some(prediction.record),
             Err(errors) => complaints.diagnostics(&errors),
         }
@@ -186,7 +199,6 @@ fn predict_all(
         notes.push(format!("measured, but no scenario of that name: {}", gone.join(", ")));
     }
     if !changed.is_empty() {
-        changed.dedup();
         notes.push(format!(
             "measured with parameters that the scenario does not have, not predicted: {}",
             changed.join(", ")
@@ -196,44 +208,44 @@ fn predict_all(
 
 /// Where a measured record has the buffers' first bytes.
 fn bases(run: &Run, record: &RunRecord) -> Option<Vec<u64>> {
-    let base = |buffer: &scenario::Buffer| {
+    let base = |buffer: &scenario::Buffer| -> Option<u64> {
         let placed = record.buffers.iter().find(|placed| placed.name == buffer.name)?;
         placed.base.checked_sub(buffer.offset_bytes)
     };
     run.buffers.iter().map(base).collect()
 }
 
-/// A run that a scenario has, at its full size or at the size for counting.
-struct Known {
-    run: Run,
-    params: record::Map<record::Value>,
+/// A scenario with its runs, at their full size and at the size for counting.
+struct Family {
+    scenario: Scenario,
+    runs: Vec<Run>,
 }
 
-impl Known {
-    /// All runs of a scenario: one of those named, else a shipped one.
-    fn all(args: &CompareArgs, name: &str, complaints: &mut Complaints) -> Option<Vec<Self>> {
-        let named = scenarios(&args.scenarios, &mut Complaints::default());
-        let scenario: Scenario = match named.into_iter().find(|known| known.name() == name) {
-            Some(scenario) => scenario,
-            None => {
-                shipped::scenario(name)?;
-                scenarios(&[name.to_owned()], complaints).into_iter().next()?
-            }
-        };
+impl Family {
+    fn of(scenario: Scenario, complaints: &mut Complaints) -> Self {
         let plans = |options| -> Vec<RunPlan> { scenario.runs(&[], options).unwrap_or_default() };
         let all = plans(Options::default()).into_iter().chain(plans(Options::for_counting()));
         let built = all.filter_map(|plan| match plan.build() {
-            Ok(run) => Some(Self { params: params(&run), run }),
+            Ok(run) => Some(run),
             Err(errors) => {
                 complaints.diagnostics(&errors);
                 None
             }
         });
-        Some(built.collect())
+        Self { runs: built.collect(), scenario }
     }
 
-    fn is(&self, key: &Key) -> bool {
-        key.is(self.run.variant.as_deref(), &self.params)
+    /// The run of a measured point: one of the scenario's own, or with the
+    /// parameters that `measure --set` gave it.
+    fn run(&self, key: &Key) -> Option<Run> {
+        let is = |run: &Run| key.is(run.variant.as_deref(), &params(run));
+        if let Some(run) = self.runs.iter().find(|run| is(run)) {
+            return Some(run.clone());
+        }
+        let overrides: Vec<(String, String)> =
+            key.params.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect();
+        let plans = self.scenario.runs(&overrides, Options::default()).ok()?;
+        plans.iter().filter_map(|plan| plan.build().ok()).find(is)
     }
 }
 

@@ -260,13 +260,10 @@ fn rows(material: &Material<'_>, points: &[(&Point, String)]) -> Vec<Row> {
         let bytes = requested_bytes(point)?;
         let mut marks = Vec::new();
         if let Some(peak) = material.peak {
-            for (i, model) in Trivial::ALL.into_iter().enumerate() {
-                if let Some(time) = model.seconds(point, peak) {
-                    marks.push((Mark::Dashed(i), bytes / time, None));
-                }
+            // The nearest of the three; all of them would crowd the row.
+            if let Some(time) = Trivial::DramBytes.seconds(point, peak) {
+                marks.push((Mark::Tick, bytes / time, None));
             }
-            // Only the last of the three tells layouts apart in rows.
-            marks.retain(|(mark, ..)| matches!(mark, Mark::Dashed(2)));
         }
         if let Some(measured) = speed.measured {
             marks.push((MEASURED, measured, speed.spread));
@@ -304,8 +301,8 @@ fn draw_rows(
     if has(|mark| matches!(mark, Mark::Hollow(..))) {
         legend.push((PREDICTED, "model".to_owned()));
     }
-    if has(|mark| matches!(mark, Mark::Dashed(_))) {
-        legend.push((Mark::Dashed(2), Trivial::DramBytes.name().to_owned()));
+    if has(|mark| matches!(mark, Mark::Tick)) {
+        legend.push((Mark::Tick, Trivial::DramBytes.name().to_owned()));
     }
     let only: Vec<&Point> = points.iter().map(|(point, _)| *point).collect();
     let chart = Rows {
@@ -313,6 +310,7 @@ fn draw_rows(
         subtitle: subtitle(&only),
         legend,
         axis: Axis::from_zero(REQUESTED, values.into_iter(), axis::rate),
+        apart: false,
         rows,
     };
     Ok(Some(Chart { name, title, svg: chart.draw()? }))

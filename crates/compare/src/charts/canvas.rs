@@ -84,6 +84,8 @@ pub(crate) enum Mark {
     Line(RGBColor),
     /// A faint line, one of three dash patterns.
     Dashed(usize),
+    /// What a trivial model says of one row.
+    Tick,
     /// A bar.
     Bar(RGBColor),
 }
@@ -234,6 +236,7 @@ impl Canvas<'_> {
         match mark {
             Mark::Line(color) => self.line(&[(x, y), (x + 26, y)], color, 3),
             Mark::Dashed(pattern) => self.dashed(&[(x, y), (x + 26, y)], pattern),
+            Mark::Tick => self.line(&[(x + 13, y - 8), (x + 13, y + 8)], FAINT, 2),
             Mark::Bar(_) => self.bar((x, y - 6), (x + 26, y + 6), mark),
             Mark::Filled(..) | Mark::Hollow(..) => self.mark((x + 13, y), mark),
         }
@@ -279,7 +282,7 @@ impl Canvas<'_> {
         let color = match mark {
             Mark::Bar(color) | Mark::Line(color) => color,
             Mark::Filled(_, color) | Mark::Hollow(_, color) => color,
-            Mark::Dashed(_) => FAINT,
+            Mark::Dashed(_) | Mark::Tick => FAINT,
         };
         self.area.draw(&Rectangle::new([from, to], color.filled())).map_err(failed)
     }

@@ -151,6 +151,7 @@ pub(crate) fn error_by_counter(material: &Material<'_>) -> Result<Option<Chart>,
             (Mark::Hollow(Shape::Diamond, SERIES[1]), "worst run".to_owned()),
         ],
         axis: Axis::from_zero("error", values.into_iter(), axis::percent),
+        apart: false,
         rows,
     };
     Ok(Some(Chart { name: "error-by-counter", title, svg: chart.draw()? }))
@@ -213,7 +214,7 @@ pub(crate) fn traffic_by_level(material: &Material<'_>) -> Result<Option<Chart>,
     let values: Vec<f64> =
         rows.iter().flat_map(|row| row.marks.iter().map(|mark| mark.1)).collect();
     let title = format!(
-        "{} moves {} bytes in DRAM for each byte that it asks for",
+        "Most in DRAM moves {}: {} bytes for each byte that it asks for",
         label.replace(':', " "),
         units::average(most)
     );
@@ -234,6 +235,7 @@ pub(crate) fn traffic_by_level(material: &Material<'_>) -> Result<Option<Chart>,
         },
         legend,
         axis: Axis::log("bytes moved ÷ bytes requested", values.into_iter(), axis::factor),
+        apart: true,
         rows,
     };
     Ok(Some(Chart { name: "traffic-by-level", title, svg: chart.draw()? }))

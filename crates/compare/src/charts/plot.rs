@@ -57,7 +57,7 @@ impl Plot {
                 widest = widest.max(canvas.width(label)?);
             }
             let left = MARGIN + 26 + widest + 8;
-            let (right, bottom) = (WIDTH as i32 - MARGIN - 6, HEIGHT as i32 - 64);
+            let (right, bottom) = (WIDTH as i32 - MARGIN - 14, HEIGHT as i32 - 64);
             let frame = Frame { canvas, plot: self, left, right, top, bottom };
             frame.axes()?;
             frame.content()
@@ -137,10 +137,12 @@ impl Frame<'_, '_> {
         if let Some(share) = self.plot.band {
             let (low, high) = self.plot.x.range;
             let outline = [
-                self.place(low, low * (1.0 - share)),
-                self.place(high, high * (1.0 - share)),
-                self.place(high, high * (1.0 + share)),
+                self.place(low, low),
                 self.place(low, low * (1.0 + share)),
+                self.place(high / (1.0 + share), high),
+                self.place(high, high),
+                self.place(high, high * (1.0 - share)),
+                self.place(low / (1.0 - share), low),
             ];
             canvas.band(&outline, FAINT)?;
             canvas.line(&[self.place(low, low), self.place(high, high)], FAINT, 1)?;

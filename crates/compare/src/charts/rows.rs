@@ -1,7 +1,9 @@
 //! A chart with one row a case: marks along one numeric axis.
 
 use super::axis::Axis;
-use super::canvas::{Anchor, Canvas, ChartError, FAINT, GRID, INK, MARGIN, Mark, WIDTH, svg};
+use super::canvas::{
+    Anchor, Canvas, ChartError, FAINT, GRID, INK, MARGIN, Mark, Shape, WIDTH, svg,
+};
 
 /// One row.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +27,9 @@ pub(crate) struct Rows {
     pub(crate) subtitle: String,
     pub(crate) legend: Vec<(Mark, String)>,
     pub(crate) axis: Axis,
+    /// Whether marks of different shapes lie above each other, so that none
+    /// hides another.
+    pub(crate) apart: bool,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -99,11 +104,15 @@ impl Rows {
         match mark {
             Mark::Bar(_) => canvas.bar((left, y - 8), (x.max(left + 1), y + 8), mark),
             Mark::Line(color) => canvas.line(&[(x, y - 10), (x, y + 10)], color, 4),
-            Mark::Dashed(pattern) => {
-                let offset = if pattern == 1 { 4 } else { 0 };
-                canvas.line(&[(x, y - 11 + offset), (x, y + 11 - offset)], FAINT, 2)
+            Mark::Tick | Mark::Dashed(_) => canvas.line(&[(x, y - 11), (x, y + 11)], FAINT, 2),
+            Mark::Filled(shape, _) | Mark::Hollow(shape, _) => {
+                let shift = match shape {
+                    Shape::Circle => -8,
+                    Shape::Diamond => 0,
+                    Shape::Triangle => 8,
+                };
+                canvas.mark((x, if self.apart { y + shift } else { y }), mark)
             }
-            Mark::Filled(..) | Mark::Hollow(..) => canvas.mark((x, y), mark),
         }
     }
 }
