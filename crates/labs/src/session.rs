@@ -1,0 +1,197 @@
+//! A lab as a conversation: text, question, answer, picture, figures.
+
+use crate::document::{Kind, Question};
+use crate::error::LabError;
+use crate::question::Posed;
+use crate::show;
+use crate::workbench::{Shown, Workbench};
+use anstyle::{AnsiColor, Style};
+use std::io::{self, BufRead, Write};
+
+/// What came of a conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Points for right answers.
+    pub points: f64,
+    /// Questions that were answered.
+    pub answered: usize,
+    /// Questions of the lab.
+    pub questions: usize,
+}
+
+/// Why a conversation ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The lab is wrong.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// Input or output failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+const BOLD: Style = Style::new().bold();
+
+fn coloured(color: AnsiColor) -> Style {
+    color.on_default().bold()
+}
+
+/// Goes through the lab: prints the text, asks each question and reads a line
+/// for it, shows what is right and why, and ends with the exercise. The input's
+/// end ends the questions; an empty line passes one.
+///
+/// The text has ANSI styles; strip them where they are not wanted.
+///
+/// # Errors
+/// A lab that cannot be computed, and failing input or output.
+pub fn run(
+    workbench: &Workbench<'_>,
+    input: &mut dyn BufRead,
+    out: &mut dyn Write,
+) -> Result<Summary, SessionError> {
+    let lab = workbench.lab;
+    let document = &lab.document;
+    let mut summary = Summary { questions: document.question.len(), ..Summary::default() };
+    writeln!(out, "{BOLD}Lab {}: {}{BOLD:#}", lab.number, document.title)?;
+    writeln!(
+        out,
+        "About {} minutes, {} questions. An empty line passes a question.\n",
+        document.minutes, summary.questions
+    )?;
+    writeln!(out, "{}", workbench.render(&lab.introduction)?)?;
+    let mut number = 0;
+    let mut open = true;
+    for section in &lab.sections {
+        writeln!(out, "\n{BOLD}{}{BOLD:#}\n", section.heading)?;
+        writeln!(out, "{}", workbench.render(&section.text)?)?;
+        for question in lab.questions_after(section) {
+            number += 1;
+            let of = summary.questions;
+            writeln!(out, "\n{BOLD}Question {number} of {of}{BOLD:#}")?;
+            open = ask(workbench, question, input, out, &mut summary)?;
+            if !open {
+                break;
+            }
+        }
+        if !open {
+            break;
+        }
+    }
+    writeln!(
+        out,
+        "\n{BOLD}{} of {} points{BOLD:#}{}",
+        summary.points,
+        summary.questions,
+        if open { "" } else { ", and the input ended here" }
+    )?;
+    if let Some(exercise) = document.exercise.as_ref().filter(|_| open) {
+        writeln!(out, "\n{BOLD}Exercise{BOLD:#}\n\n{}", workbench.render(&exercise.ask)?)?;
+        write!(out, "{}", show::goals(exercise))?;
+        writeln!(
+            out,
+            "\n`coalescope lab show {0} --start > mine.toml` gives the scenario to edit, and \
+             `coalescope lab grade {0} mine.toml` marks it.",
+            lab.number
+        )?;
+    }
+    Ok(summary)
+}
+
+/// One question; `false` where the input has ended.
+fn ask(
+    workbench: &Workbench<'_>,
+    question: &Question,
+    input: &mut dyn BufRead,
+    out: &mut dyn Write,
+    summary: &mut Summary,
+) -> Result<bool, SessionError> {
+    let posed = workbench.pose(question)?;
+    let shown = question.show.as_deref().map(|point| workbench.show(point)).transpose()?;
+    if let Some(shown) = &shown {
+        write_kernel(shown, out)?;
+    }
+    write_question(&posed, out)?;
+    let answer = loop {
+        write!(out, "> ")?;
+        out.flush()?;
+        let mut line = String::new();
+        if input.read_line(&mut line)? == 0 {
+            writeln!(out)?;
+            return Ok(false);
+        }
+        // A piped answer does not show itself.
+        match line.trim() {
+            "" => break None,
+            text => match posed.read(text) {
+                Ok(answer) => break Some(answer),
+                Err(reason) => writeln!(out, "{reason}; try again, or pass with an empty line")?,
+            },
+        }
+    };
+    writeln!(out)?;
+    match &answer {
+        None => writeln!(out, "Passed. The answer is {}.", posed.right_words)?,
+        Some(answer) => {
+            let marked = posed.mark(answer);
+            summary.answered += 1;
+            summary.points += marked.points;
+            let (green, yellow, red) =
+                (coloured(AnsiColor::Green), coloured(AnsiColor::Yellow), coloured(AnsiColor::Red));
+            if marked.points >= 1.0 {
+                writeln!(out, "{green}Right{green:#}: {}.", posed.right_words)?;
+            } else if marked.points > 0.0 {
+                writeln!(out, "{yellow}Half right{yellow:#}: {}.", posed.right_words)?;
+            } else {
+                writeln!(out, "{red}Not so{red:#}: the answer is {}.", posed.right_words)?;
+            }
+            if let Some(misconception) = marked.misconception {
+                writeln!(out, "{misconception}")?;
+            }
+        }
+    }
+    if let Some(shown) = &shown {
+        write_picture(shown, out)?;
+    }
+    writeln!(out, "\n{}", posed.explain)?;
+    Ok(true)
+}
+
+fn write_kernel(shown: &Shown, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    for line in shown.kernel.lines() {
+        writeln!(out, "    {line}")?;
+    }
+    writeln!(out, "\nLaunched with {}.\n", shown.launch)
+}
+
+fn write_question(posed: &Posed, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}", posed.ask)?;
+    for (name, meaning) in &posed.options {
+        match meaning.as_str() {
+            "" => writeln!(out, "  {name}")?,
+            meaning => writeln!(out, "  {name}: {meaning}")?,
+        }
+    }
+    match (posed.kind, posed.asks_factor, posed.unit.as_str()) {
+        (Kind::FasterWhich, true, _) => {
+            writeln!(out, "(its name, and how many times faster than the slowest)")
+        }
+        (Kind::Number, _, unit) if !unit.is_empty() => writeln!(out, "(in {unit})"),
+        _ => Ok(()),
+    }
+}
+
+/// The lanes and their sectors, and what a device recorded.
+fn write_picture(shown: &Shown, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n{BOLD}{}{BOLD:#}, one warp of it:", shown.label)?;
+    write!(out, "{}", draw::text(&shown.rules, &shown.access))?;
+    let why = advise::why::explain(&shown.rules, &shown.access);
+    writeln!(out, "\nWhy: {}.", why.sentence)?;
+    if let Some(device) = shown.device.as_ref().filter(|_| !shown.recorded.is_empty()) {
+        let figures: Vec<String> =
+            shown.recorded.iter().map(|(name, quantity)| format!("{name} {quantity}")).collect();
+        writeln!(out, "Recorded on an {device}: {}.", figures.join("; "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,377 @@
+//! Computes what the expressions of a lab name.
+
+use crate::campaign::Campaign;
+use crate::document::{Point, Setting};
+use crate::error::LabError;
+use crate::expression::Expression;
+use crate::kernel::{launch_text, source_text};
+use crate::lab::Lab;
+use crate::metric::{self, Quantity, Unit};
+use crate::numbers::Draw;
+use scenario::count::{self, LaunchCounts};
+use scenario::eval::{Evaluator, Limits};
+use scenario::{Diagnostic, Diagnostics, Files, Options, Run, Scenario};
+use simulator::{RuleSet, Space, WarpAccess};
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Values that name values: more than this deep is a circle.
+const DEEPEST: usize = 32;
+
+/// A lab with its numbers settled, and what was computed for it so far.
+pub struct Workbench<'a> {
+    /// The lab.
+    pub lab: &'a Lab,
+    /// The seed of the numbers; without one they are those shown to all.
+    pub seed: Option<u64>,
+    pub(crate) files: &'a dyn Files,
+    campaign: &'a Campaign,
+    numbers: BTreeMap<&'a str, i64>,
+    built: RefCell<HashMap<String, Rc<Built>>>,
+}
+
+/// A run of a point.
+pub(crate) struct Built {
+    pub(crate) run: Run,
+    pub(crate) rules: RuleSet,
+    counts: OnceCell<LaunchCounts>,
+}
+
+/// What there is to see of a point.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The kernel's source.
+    pub kernel: String,
+    /// The launch and the buffers in words.
+    pub launch: String,
+    /// Compute capability of the rules.
+    pub arch: String,
+    /// The access that is looked at, by its label.
+    pub label: String,
+    /// One warp's execution of it, and the rules that count it.
+    pub access: WarpAccess,
+    /// The rules.
+    pub rules: RuleSet,
+    /// Quantities that a device counted and timed, by name; none where the run
+    /// is not recorded.
+    pub recorded: Vec<(&'static str, Quantity)>,
+    /// The device that recorded them.
+    pub device: Option<String>,
+}
+
+impl<'a> Workbench<'a> {
+    /// Settles the numbers of `lab` for `seed`. Scenarios are read from `files`.
+    pub fn new(
+        lab: &'a Lab,
+        files: &'a dyn Files,
+        campaign: &'a Campaign,
+        seed: Option<u64>,
+    ) -> Self {
+        let draw = |name: &str, numbers| match seed {
+            Some(seed) => Draw::new(seed, &format!("{}/{name}", lab.name)).one_of(numbers),
+            None => numbers.shown,
+        };
+        let numbers = lab
+            .document
+            .numbers
+            .iter()
+            .map(|(name, numbers)| (name.as_str(), draw(name, numbers)))
+            .collect();
+        Self { lab, seed, files, campaign, numbers, built: RefCell::default() }
+    }
+
+    /// `text` with its computed figures in the place of `{{…}}`: a metric
+    /// (`{{POINT: METRIC}}`), or a value or number (`{{NAME}}`, and
+    /// `{{NAME|percent}}` in another unit).
+    ///
+    /// # Errors
+    /// A figure that cannot be computed.
+    pub fn render(&self, text: &str) -> Result<String, LabError> {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let Some((inside, more)) = after.split_once("}}") else { break };
+            out.push_str(before);
+            out.push_str(&self.figure(inside)?.to_string());
+            rest = more;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    /// The figure that `{{inside}}` stands for.
+    fn figure(&self, inside: &str) -> Result<Quantity, LabError> {
+        let (name, unit) = match inside.split_once('|') {
+            Some((name, unit)) => (name.trim(), Some(unit.trim())),
+            None => (inside.trim(), None),
+        };
+        let mut quantity = self.named(name, 0)?;
+        if let Some(unit) = unit {
+            quantity.unit = Unit::from_name(unit).ok_or_else(|| {
+                self.wrong(format!(
+                    "`{{{{{inside}}}}}`: the unit is one of count, bytes, percent, seconds, \
+                     bytes/s, times"
+                ))
+            })?;
+        }
+        Ok(quantity)
+    }
+
+    /// The value of an expression of the lab, with its unit where it is a
+    /// single metric.
+    ///
+    /// # Errors
+    /// A name that is not known, or a metric that the run does not have.
+    pub fn quantity(&self, expression: &str) -> Result<Quantity, LabError> {
+        self.evaluate(expression, 0)
+    }
+
+    /// The value of an expression.
+    pub(crate) fn value(&self, expression: &str) -> Result<f64, LabError> {
+        self.quantity(expression).map(|quantity| quantity.value)
+    }
+
+    fn evaluate(&self, text: &str, depth: usize) -> Result<Quantity, LabError> {
+        let parsed = Expression::parse(text).map_err(|error| self.wrong(error))?;
+        if let [name] = parsed.names() {
+            let bare = text.trim().trim_start_matches('{').trim_end_matches('}');
+            if bare.trim() == name.trim() {
+                return self.named(name, depth);
+            }
+        }
+        let mut failed = None;
+        let value = parsed.eval(|name| match self.named(name, depth) {
+            Ok(quantity) => Ok(quantity.value),
+            Err(error) => {
+                failed.get_or_insert(error);
+                Err(String::new())
+            }
+        });
+        match (value, failed) {
+            (_, Some(error)) => Err(error),
+            (Ok(value), None) if value.is_finite() => Ok(Quantity::new(value, Unit::Count)),
+            (Ok(_), None) => Err(self.wrong(format!("`{text}` divides by zero"))),
+            (Err(error), None) => Err(self.wrong(error)),
+        }
+    }
+
+    fn named(&self, name: &str, depth: usize) -> Result<Quantity, LabError> {
+        if let Some((point, metric)) = name.split_once(':') {
+            return self.metric(point.trim(), metric.trim());
+        }
+        if let Some(&number) = self.numbers.get(name) {
+            return Ok(Quantity::new(number as f64, Unit::Count));
+        }
+        let Some(text) = self.lab.document.value.get(name) else {
+            return Err(self.wrong(format!("there is no value and no number `{name}`")));
+        };
+        if depth == DEEPEST {
+            return Err(self.wrong(format!("the value `{name}` names itself")));
+        }
+        self.evaluate(text, depth + 1)
+    }
+
+    /// A metric of a point.
+    fn metric(&self, name: &str, metric: &str) -> Result<Quantity, LabError> {
+        let point = self.point(name)?;
+        let built = self.built(name, point)?;
+        let found = if let Some(recorded) = metric.strip_prefix("record.") {
+            let (time, counted) =
+                (self.campaign.time(&built.run), self.campaign.counted(&built.run));
+            metric::of_record(recorded, time, counted)
+        } else if let Some(of_warp) = metric.strip_prefix("warp.") {
+            let access = self.warp(name, point, &built)?.1;
+            metric::of_warp(of_warp, &access, &built.run, &built.rules)
+        } else if let Some(found) = metric::of_run(metric, &built.run, &built.rules) {
+            Some(found)
+        } else {
+            let counts = self.counts(&built)?;
+            match &point.access {
+                None => {
+                    let totals = metric::kernel_totals(metric, &built.run, counts);
+                    metric::of_totals(metric, &totals)
+                }
+                Some(label) => {
+                    let site = self.site(name, label, &built.run)?;
+                    counts.sites.get(site).and_then(|c| metric::of_totals(metric, &c.totals))
+                }
+            }
+        };
+        found.ok_or_else(|| {
+            self.wrong(format!(
+                "{{{name}: {metric}}}: {} has no such quantity; there are {}",
+                built.run.scenario,
+                metric::KNOWN
+            ))
+        })
+    }
+
+    fn point(&self, name: &str) -> Result<&'a Point, LabError> {
+        let found = self.lab.document.point.get(name);
+        found.ok_or_else(|| self.wrong(format!("there is no point `{name}`")))
+    }
+
+    /// The place in the program of the access with this label.
+    fn site(&self, point: &str, label: &str, run: &Run) -> Result<usize, LabError> {
+        run.program.sites.iter().position(|site| site.label == label).ok_or_else(|| {
+            let known: Vec<&str> =
+                run.program.sites.iter().map(|site| site.label.as_str()).collect();
+            self.wrong(format!(
+                "point.{point}: {} has no access `{label}`; it has {}",
+                run.scenario,
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// The run of a point.
+    pub(crate) fn built(&self, name: &str, point: &Point) -> Result<Rc<Built>, LabError> {
+        let mut overrides = Vec::new();
+        for (param, setting) in &point.params {
+            let value = match setting {
+                Setting::Number(number) => *number,
+                Setting::Expression(text) => self.value(text)? as i64,
+            };
+            overrides.push((param.clone(), value.to_string()));
+        }
+        let key = format!("{} {:?} {overrides:?} {}", point.scenario, point.variant, point.arch);
+        if let Some(built) = self.built.borrow().get(&key) {
+            return Ok(Rc::clone(built));
+        }
+        let scenario = self.scenario(&point.scenario)?;
+        let mut plans =
+            scenario.runs(&overrides, Options::default()).map_err(LabError::Scenario)?;
+        plans.retain(|plan| plan.variant() == point.variant.as_deref());
+        let plan = match &plans[..] {
+            [plan] => plan,
+            [] => {
+                return Err(self.wrong(format!(
+                    "point.{name}: {} has no variant {:?}",
+                    point.scenario, point.variant
+                )));
+            }
+            several => {
+                return Err(self.wrong(format!(
+                    "point.{name}: {} has {} runs of this variant: give the swept parameters a value",
+                    point.scenario,
+                    several.len()
+                )));
+            }
+        };
+        let rules = RuleSet::for_arch(&point.arch).ok_or_else(|| {
+            self.wrong(format!(
+                "point.{name}: there is no rule set for compute capability {}",
+                point.arch
+            ))
+        })?;
+        let run = plan.build().map_err(LabError::Scenario)?;
+        let built = Rc::new(Built { run, rules, counts: OnceCell::new() });
+        self.built.borrow_mut().insert(key, Rc::clone(&built));
+        Ok(built)
+    }
+
+    /// A scenario by its name in the lab.
+    pub(crate) fn scenario(&self, file: &str) -> Result<Scenario, LabError> {
+        let path = self.lab.path(file);
+        let text = match self.lab.scenarios.get(file) {
+            Some(text) => text.clone(),
+            None => {
+                let reason = |reason: String| LabError::Read { path: path.clone(), reason };
+                let bytes = self.files.read(&path).map_err(|error| reason(error.to_string()))?;
+                String::from_utf8(bytes).map_err(|_| reason("it is not UTF-8".to_owned()))?
+            }
+        };
+        Scenario::from_text(path, &text, self.files).map_err(LabError::Scenario)
+    }
+
+    fn counts<'b>(&self, built: &'b Built) -> Result<&'b LaunchCounts, LabError> {
+        if let Some(counts) = built.counts.get() {
+            return Ok(counts);
+        }
+        let run = &built.run;
+        let counted =
+            count::count(run, &built.rules, &run.assumed_bases(), &count::Options::default())
+                .map_err(|error| of_run(run, error))?;
+        Ok(built.counts.get_or_init(|| counted))
+    }
+
+    /// The label and the first execution of the point's access by its warp.
+    fn warp(
+        &self,
+        name: &str,
+        point: &Point,
+        built: &Built,
+    ) -> Result<(String, WarpAccess), LabError> {
+        let run = &built.run;
+        let wanted = point.access.as_ref().map(|label| self.site(name, label, run)).transpose()?;
+        let evaluator = Evaluator::new(run, &run.assumed_bases(), Limits::default())
+            .map_err(|error| of_run(run, error))?;
+        let occurrences =
+            evaluator.accesses_of(point.block, point.warp).map_err(|error| of_run(run, error))?;
+        let found = occurrences.iter().find(|occurrence| match wanted {
+            Some(site) => occurrence.site.0 == site,
+            None => occurrence.access.op.space == Space::Global,
+        });
+        match found {
+            Some(found) => {
+                let label = run.program.sites.get(found.site.0).map(|site| site.label.clone());
+                Ok((label.unwrap_or_default(), found.access))
+            }
+            None => Err(self.wrong(format!(
+                "point.{name}: warp {} of block {:?} does not execute the access",
+                point.warp, point.block
+            ))),
+        }
+    }
+
+    /// What there is to see of a point.
+    ///
+    /// # Errors
+    /// A point that is not there, or whose warp does not execute the access.
+    pub fn show(&self, name: &str) -> Result<Shown, LabError> {
+        let point = self.point(name)?;
+        let built = self.built(name, point)?;
+        let (label, access) = self.warp(name, point, &built)?;
+        let (time, counted) = (self.campaign.time(&built.run), self.campaign.counted(&built.run));
+        // A record is of one device, whatever rules the point is counted by.
+        let same_arch =
+            time.is_some_and(|record| record.arch.as_deref() == Some(point.arch.as_str()));
+        let recorded = RECORDED
+            .iter()
+            .filter(|_| same_arch)
+            .filter_map(|(words, metric)| Some((*words, metric::of_record(metric, time, counted)?)))
+            .collect();
+        Ok(Shown {
+            kernel: source_text(&built.run),
+            launch: launch_text(&built.run),
+            arch: point.arch.clone(),
+            label,
+            access,
+            rules: built.rules.clone(),
+            recorded,
+            device: time.filter(|_| same_arch).and_then(|record| record.device.clone()),
+        })
+    }
+
+    /// Something wrong in `lab.toml`.
+    pub(crate) fn wrong(&self, message: impl Into<String>) -> LabError {
+        LabError::content(self.lab.folder.join("lab.toml"), message)
+    }
+}
+
+/// What is shown of a record, in words and by metric.
+const RECORDED: [(&str, &str); 6] = [
+    ("time", "seconds"),
+    ("requested bytes", "requested_bytes_per_s"),
+    ("sectors, all accesses", "sectors"),
+    ("sectors per load request", "global_ld.sectors/request"),
+    ("read from DRAM", "dram_read_bytes"),
+    ("written to DRAM", "dram_write_bytes"),
+];
+
+/// An error of a run with the texts that it points into.
+pub(crate) fn of_run(run: &Run, error: Diagnostic) -> LabError {
+    LabError::Scenario(Diagnostics::new(Arc::clone(&run.sources), vec![error]))
+}
