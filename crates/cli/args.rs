@@ -21,6 +21,7 @@ use std::path::PathBuf;
   coalescope check scenarios --min-efficiency 80%   fail if an access wastes more
   coalescope diff transpose:naive transpose:tiled   two layouts side by side
   coalescope emit transpose --cuda              the same kernel as a complete .cu file
+  coalescope lab run 1                          learn it: a first lab
   coalescope list                               the scenarios that ship with the program
 
 Exit codes: 0 good, 1 a check failed, 2 bad input or usage, 3 no usable GPU."
@@ -182,6 +183,20 @@ Exit codes: 0 compared, 2 bad input (the rest is compared all the same).")]
         #[arg(long)]
         json: bool,
     },
+    /// Teaching labs: predict a count, see why, improve a kernel, be marked.
+    #[command(after_help = "Examples:
+  coalescope lab list
+  coalescope lab run 2                                  a conversation in the terminal
+  coalescope lab show 2 --seed 7 --answers > mine.toml  the questions as a file to fill in
+  coalescope lab show 2 --start > exercise.toml         the scenario to improve
+  coalescope lab grade 2 exercise.toml                  the mark, with reasons
+  coalescope lab grade 2 submissions/ -o class.csv      a folder: one row a file
+  coalescope lab list --labs my-labs                    a teacher's own
+
+LAB is a number or a name that `lab list` shows. A folder for `grade` holds a file
+or a folder for each student. Exit codes of `grade` for one file: 0 full marks,
+1 less, 2 bad input.")]
+    Lab(LabArgs),
     /// List the scenarios that ship with the program.
     #[command(after_help = "Examples:
   coalescope list
@@ -207,6 +222,70 @@ Exit codes: 0 compared, 2 bad input (the rest is compared all the same).")]
         /// The command.
         command: Option<String>,
     },
+}
+
+/// `lab`
+#[derive(Args, Debug)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+
+    /// A folder of labs in the place of those that ship with the program, or a
+    /// single lab.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) labs: Option<PathBuf>,
+}
+
+/// What to do with labs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// List the labs.
+    List,
+    /// Print a lab's text and questions, as Markdown, without the answers.
+    Show {
+        /// Number or name.
+        lab: String,
+        /// Other numbers in the questions: a student's own.
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        /// The scenario that the exercise starts from, and nothing else.
+        #[arg(long, conflicts_with = "answers")]
+        start: bool,
+        /// A file of answers to fill in, and nothing else.
+        #[arg(long)]
+        answers: bool,
+    },
+    /// Go through a lab: it asks, and shows what is right and why.
+    Run {
+        /// Number or name.
+        lab: String,
+        /// Other numbers in the questions: a student's own.
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
+    /// Mark answers or an edited scenario; of a folder, a whole class.
+    Grade {
+        /// Number or name.
+        lab: String,
+        /// A file of answers, an edited scenario, or a folder of them.
+        submission: PathBuf,
+        /// The seed of all; without it that of each file of answers.
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        /// Write the marks as CSV.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+impl LabCommand {
+    /// The lab that it is about.
+    pub(crate) fn lab(&self) -> &str {
+        match self {
+            Self::List => "",
+            Self::Show { lab, .. } | Self::Run { lab, .. } | Self::Grade { lab, .. } => lab,
+        }
+    }
 }
 
 /// Which runs of which scenarios.

@@ -46,6 +46,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Calibrate(args) => commands::calibrate::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Doctor { json } => commands::doctor::run(*json),
+        Command::Lab(args) => commands::lab::run(args),
         Command::List => commands::list::run(),
         Command::Schema => {
             let schema = serde_json::to_string_pretty(&scenario::json_schema())?;

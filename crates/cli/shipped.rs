@@ -1,8 +1,8 @@
-//! The scenarios and kernels that ship inside the binary.
+//! The scenarios, kernels, labs and recorded runs that ship inside the binary.
 
 use include_dir::{Dir, include_dir};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
@@ -35,12 +35,29 @@ pub(crate) fn scenario(name: &str) -> Option<&'static str> {
     SCENARIOS.get_file(format!("{name}.toml"))?.contents_utf8()
 }
 
+/// The folders of the shipped labs, by their paths from the top of the
+/// repository, in order.
+pub(crate) fn labs() -> Vec<PathBuf> {
+    let labs = SCENARIOS.get_dir("labs").into_iter().flat_map(Dir::dirs);
+    let mut folders: Vec<_> = labs.map(|lab| Path::new("scenarios").join(lab.path())).collect();
+    folders.sort_unstable();
+    folders
+}
+
+/// The recorded runs that labs show.
+pub(crate) fn campaign() -> anyhow::Result<labs::Campaign> {
+    let times = include_bytes!("../../tests/hardware/h200/2026-11-30/time.jsonl.gz");
+    let counters = include_bytes!("../../tests/hardware/h200/2026-11-30/counters.jsonl.gz");
+    labs::Campaign::read(&times[..], &counters[..]).map_err(anyhow::Error::msg)
+}
+
 /// The shipped files by their paths from the top of the repository.
 pub(crate) struct Shipped;
 
 impl scenario::Files for Shipped {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let path = scenario::source::normalised(path);
+        let path = path.strip_prefix(labs::SHIPPED).unwrap_or(&path);
         let file = if let Ok(rest) = path.strip_prefix("scenarios") {
             SCENARIOS.get_file(rest)
         } else if let Ok(rest) = path.strip_prefix("kernels") {

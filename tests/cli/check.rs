@@ -42,7 +42,9 @@ impl Folder {
     }
 
     pub(super) fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.path().join(name), text).expect("writable");
+        let path = self.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("in a folder")).expect("writable");
+        std::fs::write(path, text).expect("writable");
     }
 
     pub(super) fn read(&self, name: &str) -> String {

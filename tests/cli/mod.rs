@@ -4,6 +4,7 @@ mod calibrate;
 mod check;
 mod compare;
 mod diff;
+mod lab;
 
 use std::io::Write;
 use std::path::Path;

@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod emit;
 pub(crate) mod explain;
+pub(crate) mod lab;
 pub(crate) mod list;
 pub(crate) mod measure;
 pub(crate) mod sim;
