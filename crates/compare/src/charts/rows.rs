@@ -5,13 +5,16 @@ use super::canvas::{
     Anchor, Canvas, ChartError, FAINT, GRID, INK, MARGIN, Mark, Shape, WIDTH, svg,
 };
 
+/// A mark, its place on the axis, and the ends of its spread.
+type Placed = (Mark, f64, Option<(f64, f64)>);
+
 /// One row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     /// What it is of.
     pub(crate) label: String,
     /// Marks with their places, and a spread where one is known.
-    pub(crate) marks: Vec<(Mark, f64, Option<(f64, f64)>)>,
+    pub(crate) marks: Vec<Placed>,
     /// What stands at the row's right end.
     pub(crate) note: String,
     /// Whether a line parts it from the row above.
