@@ -204,8 +204,11 @@ pub(super) struct Blocks<'e> {
     /// The box that the last block was found in.
     last: usize,
     grid: [u64; 3],
-    evaluate: Box<dyn FnMut([u64; 3]) -> Result<Vec<Access>, Diagnostic> + 'e>,
+    evaluate: Box<Evaluate<'e>>,
 }
+
+/// The accesses of one block, by its place in the grid.
+type Evaluate<'e> = dyn FnMut([u64; 3]) -> Result<Vec<Access>, Diagnostic> + 'e;
 
 /// A block about to run.
 pub(super) enum Started {

@@ -130,9 +130,7 @@ impl SmLimits {
             blocks = blocks.min(resident_warps / warps);
         }
         let of_block = self.shared_of_block(shared_bytes);
-        if of_block > 0 {
-            blocks = blocks.min(self.shared_bytes / of_block);
-        }
+        blocks = blocks.min(self.shared_bytes.checked_div(of_block).unwrap_or(blocks));
         u32::try_from(blocks).unwrap_or(u32::MAX).max(1)
     }
 

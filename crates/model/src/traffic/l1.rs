@@ -28,7 +28,7 @@ pub(super) type Sectors = u8;
 impl L1 {
     /// Caches of so many bytes for so many SMs, one in 2^`log` lines each.
     pub(super) fn new(sms: usize, bytes: u64, log: u32) -> Self {
-        let sets = (bytes / LINE_BYTES / WAYS as u64 >> log).max(1);
+        let sets = ((bytes / LINE_BYTES / WAYS as u64) >> log).max(1);
         let ways = sms * sets as usize * WAYS;
         Self { sets, lines: vec![EMPTY; ways], stamps: vec![0; ways], valid: vec![0; ways], now: 0 }
     }

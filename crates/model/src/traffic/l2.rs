@@ -84,7 +84,7 @@ impl L2 {
     /// launch finds changed.
     pub(super) fn new(geometry: &Geometry, sampling: Sampling) -> Self {
         let partitions = geometry.l2_partitions.max(1) as usize;
-        let lines = geometry.l2_bytes / LINE_BYTES >> sampling.log;
+        let lines = (geometry.l2_bytes / LINE_BYTES) >> sampling.log;
         let sets = (lines / partitions as u64 / WAYS as u64).max(1);
         let share = |share: f64| ((share * WAYS as f64).round() as usize).clamp(1, WAYS);
         let mut l2 = Self {
@@ -100,7 +100,7 @@ impl L2 {
             sampling,
             counts: DramCounts::default(),
         };
-        let before = geometry.l2_dirty_before_bytes / LINE_BYTES >> sampling.log;
+        let before = (geometry.l2_dirty_before_bytes / LINE_BYTES) >> sampling.log;
         for index in 0..before {
             let line = BEFORE + (index >> 1 << (1 + sampling.log)) + (index & 1);
             let way = l2.touch(l2.home(line), line);
