@@ -1,12 +1,12 @@
 //! Issue slots of an emitted instruction.
 //!
-//! A slot is what one 32-bit addition of a warp takes. The figures follow from
-//! the machine instructions that ptxas 13.0 makes of each for capability 9.0,
-//! and from their throughput ("Arithmetic Instructions" of the CUDA C++
-//! Programming Guide: results a clock and SM of 128, 64, 16): an instruction
-//! on a pipe of a quarter or an eighth of the rate takes as many slots. They
-//! are of the instruction set, not of a device's speed: that is the profile's
-//! `issue_rate`.
+//! A slot is what one 32-bit addition of a warp takes. The figures are estimates
+//! from the throughput of machine instructions ("Arithmetic Instructions" of the
+//! CUDA C++ Programming Guide: results a clock and SM of 128, 64, 16): an
+//! instruction on a pipe of a quarter or an eighth of the rate takes as many
+//! slots. How many machine instructions a division becomes is assumed, and was
+//! not compared with an assembler's output. They are of the instruction set,
+//! not of a device's speed: that is the profile's `issue_rate`.
 
 use ptx::syntax::{Binary, Class, Instruction, Type, Unary, Value};
 
