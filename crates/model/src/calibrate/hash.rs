@@ -9,7 +9,7 @@
 //! all vectors that are orthogonal to it; any basis will do, since it numbers
 //! the same banks otherwise.
 //!
-//! [`Probes`] says which warps to count: first all differences in the lowest
+//! [`probes`] says which warps to count: first all differences in the lowest
 //! bits, which settle how many banks there are; then, for each further bit, its
 //! sum with one line of each bank, of which exactly one must be found in the
 //! bank of line 0; at last warps of many lines, to check what was found.
