@@ -134,7 +134,7 @@ fn a_predicted_run_as_json() {
             r#""requested_bytes":4194304,"unique_bytes":4194304,"moved_bytes":8388608,"exact":true},"#,
             r#""shared_ld":{"instructions":32768,"requests":32768,"data_wavefronts":1048576,"#,
             r#""bank_conflicts":1015808,"requested_bytes":4194304,"unique_bytes":4194304,"exact":true}}},"#,
-            r#""time":{"seconds":0.000015,"bound_by":"data stage","#,
+            r#""time":{"seconds":0.000015,"bound_by":"data stage","next":"dram","#,
             r#""components":{"data stage":0.000015,"dram":0.00001}}}"#,
             "\n"
         )
@@ -162,6 +162,7 @@ fn what_is_written_is_read() {
     let mut run = predicted();
     if let Some(time) = &mut run.time {
         time.known_error = Some(0.03);
+        time.next_share = Some(0.7);
     }
     // Larger than 64 bits: 2^70 warps.
     run.accesses.push(Access::new("huge", None, Op::LOAD, 4, counts(5, 1 << 70)));
