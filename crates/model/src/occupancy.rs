@@ -74,21 +74,30 @@ impl Occupancy {
             take(blocks, Limit::Blocks);
         }
         if let Some(registers) = limit(Constant::RegistersPerSm) {
-            let warp = (u64::from(block.registers) * WARP_LANES as u64)
-                .next_multiple_of(REGISTER_UNIT)
-                .max(REGISTER_UNIT);
-            let resident = registers / SUB_PARTITIONS / warp * SUB_PARTITIONS;
-            take(resident / warps, Limit::Registers);
+            take(warps_by_registers(registers, block.registers) / warps, Limit::Registers);
         }
         if let Some(bytes) = limit(Constant::SharedBytesPerSm) {
             let reserved = limit(Constant::SharedBytesReserved).unwrap_or(0);
-            let each = (block.shared_bytes + reserved).next_multiple_of(SHARED_UNIT);
-            if let Some(blocks) = bytes.checked_div(each) {
+            if let Some(blocks) = bytes.checked_div(shared_of_block(block.shared_bytes, reserved)) {
                 take(blocks, Limit::SharedMemory);
             }
         }
         Some(Self { blocks_per_sm: most, warps_per_sm: most * warps, limit: by })
     }
+}
+
+/// Warps that an SM has the registers for, with so many a thread.
+pub(crate) fn warps_by_registers(of_sm: u64, a_thread: u32) -> u64 {
+    let of_warp = (u64::from(a_thread) * WARP_LANES as u64)
+        .next_multiple_of(REGISTER_UNIT)
+        .max(REGISTER_UNIT);
+    of_sm / SUB_PARTITIONS / of_warp * SUB_PARTITIONS
+}
+
+/// Shared memory that a block takes of an SM, what is reserved of each block
+/// included; bytes.
+pub(crate) fn shared_of_block(bytes: u64, reserved: u64) -> u64 {
+    (bytes + reserved).next_multiple_of(SHARED_UNIT)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What of a device the traffic depends on, for one launch.
 
+use crate::occupancy;
 use crate::profile::{Constant, Profile};
 use scenario::Launch;
 
@@ -8,13 +9,6 @@ pub const SECTOR_BYTES: u64 = 32;
 /// Bytes of a line, likewise.
 pub const LINE_BYTES: u64 = 128;
 
-/// Portion in which registers are given to a warp (CUDA C++ Programming Guide,
-/// "Technical specifications": unit size 256).
-const REGISTER_UNIT: u64 = 256;
-/// Parts of an SM, each with its own registers and schedulers.
-const SM_PARTS: u64 = 4;
-/// Portion in which shared memory is given to a block, bytes.
-const SHARED_UNIT: u64 = 128;
 /// How much of an SM's memory can be shared memory, KiB (CUDA C++ Programming
 /// Guide, "Compute capability 9.0"). The driver takes the least that holds the
 /// blocks that run together; smaller devices lack the larger ones.
@@ -125,9 +119,7 @@ impl SmLimits {
         let warps = u64::from(launch.warps_per_block()).max(1);
         let mut blocks = self.blocks.min(self.warps / warps);
         if let Some(registers) = registers.or(launch.registers).filter(|&n| n > 0) {
-            let of_warp = (u64::from(registers) * 32).next_multiple_of(REGISTER_UNIT);
-            let resident_warps = self.registers / SM_PARTS / of_warp * SM_PARTS;
-            blocks = blocks.min(resident_warps / warps);
+            blocks = blocks.min(occupancy::warps_by_registers(self.registers, registers) / warps);
         }
         let of_block = self.shared_of_block(shared_bytes);
         blocks = blocks.min(self.shared_bytes.checked_div(of_block).unwrap_or(blocks));
@@ -146,7 +138,7 @@ impl SmLimits {
     }
 
     fn shared_of_block(&self, shared_bytes: u64) -> u64 {
-        (shared_bytes + self.reserved_bytes).next_multiple_of(SHARED_UNIT)
+        occupancy::shared_of_block(shared_bytes, self.reserved_bytes)
     }
 }
 
