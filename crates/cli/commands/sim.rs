@@ -82,7 +82,7 @@ impl Prediction {
                 return;
             }
         };
-        let (moved, errors) = (Moved::of(traffic, None), KnownErrors::shipped());
+        let (moved, errors) = (Moved::of(traffic), KnownErrors::shipped());
         match model::predict::time(&work, &moved, profile, &self.run.scenario, &errors) {
             Ok(time) => record.time = Some(time),
             Err(missing) => record.warnings.push(format!("no time: {missing}")),

@@ -244,12 +244,21 @@ constants! {
     L2ReadRate = "l2_read_rate", "sector/s";
     /// Sectors written to L2 by all SMs.
     L2WriteRate = "l2_write_rate", "sector/s";
-    /// Read requests (lines with missing sectors) served by all L2 slices.
+    /// Read requests for one sector served by all L2 slices.
     L2ReadRequestRate = "l2_read_request_rate", "request/s";
-    /// Write requests (lines) served by all L2 slices.
+    /// Requests that write one whole sector served by all L2 slices.
     L2WriteRequestRate = "l2_write_request_rate", "request/s";
-    /// Sectors of reductions and atomics on distinct sectors.
+    /// Sectors of which a store writes a part, four of a line a request.
+    L2PartialRate = "l2_partial_rate", "sector/s";
+    /// Requests that write a part of one sector.
+    L2PartialRequestRate = "l2_partial_request_rate", "request/s";
+    /// Sectors of reductions and atomics on distinct sectors, four of a line a
+    /// request.
     L2AtomicRate = "l2_atomic_rate", "sector/s";
+    /// Requests of reductions and atomics, one sector of one lane each.
+    L2AtomicRequestRate = "l2_atomic_request_rate", "request/s";
+    /// The same where the result is used.
+    L2AtomicResultRate = "l2_atomic_result_rate", "request/s";
     /// Reductions and atomics (lanes) on one address.
     L2SameAddressRate = "l2_same_address_rate", "lane/s";
     /// Lanes of shared-memory atomics on distinct words.
@@ -260,16 +269,26 @@ constants! {
     DramWriteRate = "dram_write_rate", "B/s";
     /// Bytes read and written at one to one.
     DramMixedRate = "dram_mixed_rate", "B/s";
-    /// DRAM granules opened for sparse accesses.
+    /// DRAM granules opened to read a line of each.
     DramOpenRate = "dram_open_rate", "granule/s";
+    /// Further lines read from open granules.
+    DramLineRate = "dram_line_rate", "line/s";
+    /// DRAM granules opened to write a line of each.
+    DramWriteOpenRate = "dram_write_open_rate", "granule/s";
+    /// Further lines written to open granules.
+    DramWriteLineRate = "dram_write_line_rate", "line/s";
+    /// How many times as long lines take that are read and written by turns.
+    DramTurns = "dram_turns", "1";
     /// Loads that one SM can have in flight to L2 and beyond, in sectors.
     SectorsInFlight = "sectors_in_flight", "sector/SM";
 
-    /// From one block's start to the next one's, all SMs together, beside what
-    /// its warps take.
+    /// From one block's start to the next one's, all SMs together.
     BlockDispatch = "block_dispatch", "s/block";
-    /// The same, for each warp of a block.
-    WarpDispatch = "warp_dispatch", "s/warp";
+    /// From the end of a block's last warp to the first instruction of the block
+    /// that takes its place on the SM.
+    BlockTurnaround = "block_turnaround", "clk/block";
+    /// From one warp's start to the next one's, of a block.
+    WarpStart = "warp_start", "clk/warp";
     /// An empty kernel between two events.
     LaunchOverhead = "launch_overhead", "s";
     /// What a kernel takes beyond the empty one if each SM has one warp that
@@ -279,6 +298,12 @@ constants! {
     /// Exponent of the p-norm by which terms are combined: large is a hard
     /// maximum.
     OverlapExponent = "overlap_exponent", "1";
+    /// The same for round trips beside DRAM that only reads: a load that is
+    /// waited for queues with the others.
+    LatencyOverlapRead = "latency_overlap_read", "1";
+    /// The same beside DRAM that reads as much as it writes: the bus turns around
+    /// while a load waits.
+    LatencyOverlapMixed = "latency_overlap_mixed", "1";
 }
 
 impl fmt::Display for Constant {

@@ -2,11 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use record::RunRecord;
+
 use super::Device;
 use super::hash::TagHash;
 use super::least_squares::line;
 use super::measurements::{At, Measurements, middle, parameter};
 use crate::profile::{Constant, Origin, Quantity};
+use crate::time::norm;
+use crate::traffic::{LINE_BYTES, carve_out};
+
+/// A calibration's repeats are in one process, and their buffers lie alike; from
+/// one calibration of an H200 to the next, rates that repeated within 0.1 %
+/// differed by up to 0.5 %. So no spread is smaller than this share.
+const REPEATABILITY: f64 = 0.005;
 
 /// What is within this of a limit is taken to be that limit.
 const NEAR: f64 = 0.05;
@@ -26,11 +35,13 @@ pub(super) fn solve(
     solver.latencies();
     solver.capacities();
     solver.l2_rates();
+    solver.l2_merge_rates();
     solver.dram_rates();
     solver.sparse_dram();
     solver.loads_in_flight();
-    solver.atomics();
     solver.overlap();
+    solver.latency_overlap();
+    solver.what_l2_holds_back();
     solver.tell_absent();
     solver.constants
 }
@@ -55,9 +66,11 @@ impl Solver<'_, '_> {
         middle(&self.clock).map_or(f64::NAN, |(median, _)| median)
     }
 
-    /// Takes a constant down: the median of `values`, and half their range.
+    /// Takes a constant down: the median of `values`, and how far others lie
+    /// from it.
     fn put(&mut self, constant: Constant, values: &[f64], origin: Origin, what: &str) {
         let Some((value, spread)) = middle(values) else { return };
+        let spread = spread.map(|spread| spread.max(REPEATABILITY * value));
         self.put_with(constant, value, spread, origin, what);
     }
 
@@ -140,25 +153,29 @@ impl Solver<'_, '_> {
             self.put(Constant::RampTime, &ramps, Origin::Measured, "ramp");
         }
 
-        let at = At::scenario("dispatch");
-        let by_threads: Vec<(f64, Vec<f64>)> = self
+        let blocks = self.measurements.slopes(At::scenario("dispatch").at(&[("threads", 32)]));
+        self.put(Constant::BlockDispatch, &blocks, Origin::Measured, "dispatch, 32 threads");
+        self.turnaround();
+    }
+
+    /// What an SM takes for a block that does nothing, with no other beside it,
+    /// is linear in the block's warps.
+    fn turnaround(&mut self) {
+        let Some(sms) = self.get(Constant::SmCount) else { return };
+        let at = At::variant("turnaround", "empty");
+        let by_warps: Vec<(f64, Vec<f64>)> = self
             .measurements
             .values(at, "threads")
             .into_iter()
             .map(|threads| {
-                let slopes = self.measurements.slopes(at.at(&[("threads", threads)]));
-                (threads as f64 / 32.0, slopes)
+                let clks = self.clks(at.at(&[("threads", threads)]));
+                (threads as f64 / 32.0, clks.into_iter().map(|clks| clks * sms).collect())
             })
             .collect();
-        let (blocks, warps): (Vec<f64>, Vec<f64>) = lines(&by_threads)
-            .map(|(block, warp)| {
-                // Warps that cost nothing: then it is blocks alone.
-                if warp < 0.0 { (block + warp, 0.0) } else { (block, warp) }
-            })
-            .filter(|(block, _)| *block >= 0.0)
-            .unzip();
-        self.put(Constant::BlockDispatch, &blocks, Origin::Fitted, "dispatch");
-        self.put(Constant::WarpDispatch, &warps, Origin::Fitted, "dispatch");
+        let (blocks, warps): (Vec<f64>, Vec<f64>) =
+            lines(&by_warps).map(|(block, warp)| (block, warp.max(0.0))).unzip();
+        self.put(Constant::BlockTurnaround, &blocks, Origin::Fitted, "turnaround:empty");
+        self.put(Constant::WarpStart, &warps, Origin::Fitted, "turnaround:empty");
     }
 
     /// 1 ÷ (seconds × clock) of each repeat.
@@ -238,6 +255,8 @@ impl Solver<'_, '_> {
         }
         let shared = self.clks(At::scenario("chase-shared"));
         self.put(Constant::SharedLatency, &shared, Origin::Measured, "chase-shared");
+        let arithmetic = self.clks(At::scenario("issue-chain"));
+        self.put(Constant::InstructionLatency, &arithmetic, Origin::Measured, "issue-chain");
     }
 
     fn capacities(&mut self) {
@@ -250,9 +269,11 @@ impl Solver<'_, '_> {
             let windows = self.windows(At::scenario("l1-window"), "parts");
             let last = windows.iter().rposition(|(_, clks)| *clks < middle);
             match last.and_then(|last| Some((windows[last].0, windows.get(last + 1)?.0))) {
+                // The window had what the least shared memory leaves.
                 Some((fits, not)) => self.put_with(
                     Constant::L1BytesPerSm,
-                    f64::midpoint(fits, not),
+                    f64::midpoint(fits, not)
+                        + carve_out(self.get(Constant::SharedBytesReserved).unwrap_or(0.0)),
                     Some((not - fits) / 2.0),
                     Origin::Measured,
                     "l1-window",
@@ -267,14 +288,23 @@ impl Solver<'_, '_> {
         {
             // Of a window that is too large, what is still there is what L2
             // keeps; of one that is much too large, too little to tell.
-            let kept: Vec<f64> = self
-                .windows(At::scenario("l2-window"), "eighths")
-                .into_iter()
-                .map(|(bytes, clks)| (bytes, (miss - clks) / (miss - hit)))
-                .filter(|(_, share)| (0.25..0.9).contains(share))
-                .map(|(bytes, share)| bytes * share)
-                .collect();
-            self.put(Constant::L2EffectiveBytes, &kept, Origin::Measured, "l2-window");
+            let kept = |at: At<'_>| -> Vec<f64> {
+                self.windows(at, "eighths")
+                    .into_iter()
+                    .map(|(bytes, clks)| (bytes, (miss - clks) / (miss - hit)))
+                    .filter(|(_, share)| (0.25..0.9).contains(share))
+                    .map(|(bytes, share)| bytes * share)
+                    .collect()
+            };
+            let one = kept(At::variant("l2-window", "one"));
+            let many = kept(At::variant("l2-window", "many"));
+            self.put(Constant::L2EffectiveBytes, &one, Origin::Measured, "l2-window:one");
+            // Every part of L2 has a copy of what SMs near to all of them read.
+            if let (Some((kept, _)), Some(all)) = (middle(&many), self.get(Constant::L2Bytes)) {
+                let parts = (all / kept).round().max(1.0);
+                let what = "l2-window:many";
+                self.put_with(Constant::L2Partitions, parts, None, Origin::Measured, what);
+            }
         }
     }
 
@@ -333,6 +363,33 @@ impl Solver<'_, '_> {
         }
     }
 
+    /// Stores of parts of sectors, and atomics: of all SMs alone, for no SM
+    /// reaches its own limit first.
+    fn l2_merge_rates(&mut self) {
+        for (constant, scenario, variant) in [
+            (Constant::L2PartialRate, "l2", "write-parts"),
+            (Constant::L2PartialRequestRate, "l2", "write-words"),
+            (Constant::L2AtomicRate, "atomics", "distinct"),
+            (Constant::L2AtomicRequestRate, "atomics", "rounds"),
+            (Constant::L2AtomicResultRate, "atomics", "rounds-result"),
+            (Constant::L2SameAddressRate, "atomics", "same"),
+        ] {
+            let slopes = match self.measurements.values(At::variant(scenario, variant), "part") {
+                parts if parts.is_empty() => {
+                    self.measurements.slopes(At::variant(scenario, variant))
+                }
+                parts => {
+                    let most = [("part", parts[parts.len() - 1])];
+                    self.measurements.slopes(At::variant(scenario, variant).at(&most))
+                }
+            };
+            let rates: Vec<f64> = slopes.into_iter().map(f64::recip).collect();
+            self.put(constant, &rates, Origin::Measured, &format!("{scenario}:{variant}"));
+        }
+        let shared = self.per_clk(At::variant("atomics", "shared"));
+        self.put(Constant::SharedAtomicRate, &shared, Origin::Measured, "atomics:shared");
+    }
+
     fn dram_rates(&mut self) {
         for (constant, variant) in [
             (Constant::DramReadRate, "read"),
@@ -377,27 +434,130 @@ impl Solver<'_, '_> {
         if let Some(granule) = granule_bytes(&costs) {
             let what = "dram-sparse:read";
             self.put_with(Constant::DramGranuleBytes, granule, None, Origin::Measured, what);
-            // Far beyond the granule, address translation comes in.
-            let opens: Vec<f64> = by_stride
-                .iter()
-                .filter(|(stride, _)| (granule..=4.0 * granule).contains(&(*stride as f64)))
-                .flat_map(|(_, slopes)| slopes.iter().map(|slope| slope.recip()))
-                .collect();
-            self.put(Constant::DramOpenRate, &opens, Origin::Measured, what);
+            self.openings(granule);
+            self.turns(granule);
         } else if !costs.is_empty() {
             self.notes.push(
                 "dram_granule_bytes, dram_open_rate: absent, no stride marks the granule's end"
                     .to_owned(),
             );
         }
-        let write = At::variant("dram-sparse", "write");
-        match self.counted_bytes(write, |traffic| traffic.dram_read_bytes) {
-            Some(bytes) => {
-                let what = "dram-sparse:write, counters";
-                self.put_with(Constant::DramFillBytes, bytes, None, Origin::Measured, what);
-            }
-            None => self.notes.push("dram_fill_bytes: absent without counters".to_owned()),
+    }
+
+    /// What it takes to open a granule, and to go on with its other line: from
+    /// accesses a granule apart and half a granule apart, one a line each.
+    fn openings(&mut self, granule: f64) {
+        for (variant, open, further) in [
+            ("read", Constant::DramOpenRate, Constant::DramLineRate),
+            ("write-sector", Constant::DramWriteOpenRate, Constant::DramWriteLineRate),
+        ] {
+            let at = At::variant("dram-sparse", variant);
+            // Far beyond the granule, address translation comes in.
+            let costs = |strides: std::ops::RangeInclusive<f64>| -> Vec<f64> {
+                self.measurements
+                    .values(at, "stride")
+                    .into_iter()
+                    .filter(|stride| strides.contains(&(*stride as f64)))
+                    .flat_map(|stride| self.measurements.slopes(at.at(&[("stride", stride)])))
+                    .collect()
+            };
+            let (alone, half) = (costs(granule..=4.0 * granule), costs(granule / 2.0..=granule / 2.0));
+            let Some((opening, _)) = middle(&alone) else { continue };
+            let what = format!("dram-sparse:{variant}");
+            let rates: Vec<f64> = alone.iter().map(|cost| cost.recip()).collect();
+            let lines: Vec<f64> = half
+                .iter()
+                .map(|cost| 2.0 * cost - opening)
+                .filter(|more| *more > 0.0)
+                .map(f64::recip)
+                .collect();
+            self.put(open, &rates, Origin::Measured, &what);
+            self.put(further, &lines, Origin::Fitted, &what);
         }
+    }
+
+    /// Stores of parts of sectors read the rest and write it back, a line each.
+    fn turns(&mut self, granule: f64) {
+        let rates = [
+            Constant::DramOpenRate,
+            Constant::DramLineRate,
+            Constant::DramWriteOpenRate,
+            Constant::DramWriteLineRate,
+        ];
+        let [Some(open), Some(line), Some(write_open), Some(write_line)] =
+            rates.map(|rate| self.get(rate))
+        else {
+            return;
+        };
+        let opening = open.recip() + write_open.recip();
+        let further = line.recip() + write_line.recip();
+        let at = At::variant("dram-sparse", "write");
+        let of = |stride: f64| self.measurements.slopes(at.at(&[("stride", stride as i64)]));
+        let mut turns: Vec<f64> = of(granule).into_iter().map(|cost| cost / opening).collect();
+        let half = of(granule / 2.0);
+        turns.extend(half.into_iter().map(|cost| 2.0 * cost / (opening + further)));
+        self.put(Constant::DramTurns, &turns, Origin::Fitted, "dram-sparse");
+    }
+
+    /// What the counters tell of writes: what L2 still holds at a launch's end,
+    /// and what it found there.
+    fn what_l2_holds_back(&mut self) {
+        let Some(l2_bytes) = self.get(Constant::L2Bytes) else { return };
+        let written = |record: &RunRecord| {
+            record.traffic.as_ref()?.dram_write_bytes.map(|bytes| bytes as f64)
+        };
+        let counts = |variant| self.measurements.counts(At::variant("dram", variant));
+        let before: Vec<f64> = counts("read").filter_map(written).collect();
+        let what = "dram:read, counters";
+        self.put(Constant::L2DirtyBefore, &before, Origin::Measured, what);
+        let found = self.get(Constant::L2DirtyBefore).unwrap_or(0.0);
+        let counts = |variant| self.measurements.counts(At::variant("dram", variant));
+        let held: Vec<f64> = counts("write")
+            .filter_map(|record| {
+                Some((parameter(record, "work")? + found - written(record)?) / l2_bytes)
+            })
+            .filter(|share| (0.0..=1.0).contains(share))
+            .collect();
+        self.put(Constant::L2DirtyShare, &held, Origin::Measured, "dram:write, counters");
+
+        // Every sector is completed once it leaves L2, and each is in a line of
+        // its own: bytes read against sectors written is a line, whose slope is
+        // the bytes of a fill, and that begins at what L2 holds.
+        let mut by_work: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for record in self.measurements.counts(At::variant("dram-sparse", "write")) {
+            let read = record.traffic.as_ref().and_then(|traffic| traffic.dram_read_bytes);
+            if let (Some(read), Some(work)) = (read, parameter(record, "work")) {
+                by_work.entry(work as u64).or_default().push(read as f64);
+            }
+        }
+        let points: Vec<(f64, Vec<f64>)> =
+            by_work.into_iter().map(|(work, reads)| (work as f64, reads)).collect();
+        let (fills, shares): (Vec<f64>, Vec<f64>) = lines(&points)
+            .filter(|(_, slope)| points.len() > 1 && *slope > 0.0)
+            .map(|(intercept, slope)| {
+                let lines = -intercept / slope;
+                (slope, (lines * LINE_BYTES as f64 / l2_bytes).clamp(0.0, 1.0))
+            })
+            .unzip();
+        if fills.is_empty() {
+            self.notes
+                .push("dram_fill_bytes, l2_partial_share: absent without counters".to_owned());
+        }
+        let what = "dram-sparse:write, counters";
+        self.put(Constant::DramFillBytes, &fills, Origin::Fitted, what);
+        self.put(Constant::L2PartialShare, &shares, Origin::Fitted, what);
+
+        // 8 warps of a block write 5 sectors each; 7 are those of two warps.
+        let merged: Vec<f64> = self
+            .measurements
+            .counts(At::scenario("store-merge"))
+            .filter_map(|record| {
+                let sectors = record.traffic.as_ref()?.l2_write_sectors? as f64;
+                Some((40.0 - sectors / parameter(record, "work")?) / 7.0)
+            })
+            .filter(|share| (0.0..=1.0).contains(share))
+            .collect();
+        self.put(Constant::StoreMergeShare, &merged, Origin::Measured, "store-merge, counters");
     }
 
     /// Bytes of DRAM traffic for each access, by the counters.
@@ -442,22 +602,7 @@ impl Solver<'_, '_> {
         }
     }
 
-    fn atomics(&mut self) {
-        for (constant, variant) in
-            [(Constant::L2AtomicRate, "distinct"), (Constant::L2SameAddressRate, "same")]
-        {
-            let slopes = self.measurements.slopes(At::variant("atomics", variant));
-            let rates: Vec<f64> = slopes.into_iter().map(f64::recip).collect();
-            self.put(constant, &rates, Origin::Measured, &format!("atomics:{variant}"));
-        }
-        let shared = self.per_clk(At::variant("atomics", "shared"));
-        self.put(Constant::SharedAtomicRate, &shared, Origin::Measured, "atomics:shared");
-    }
-
     fn overlap(&mut self) {
-        /// Two terms of which one is less than this share of the other say
-        /// little of how they combine.
-        const COMPARABLE: f64 = 0.6;
         let mut exponents = Vec::new();
         for (scenario, parts, both) in
             [("overlap", ["memory", "shared"], "both"), ("overlap-sm", ["issue", "ways"], "mixed")]
@@ -471,13 +616,69 @@ impl Solver<'_, '_> {
                     middle(&slopes).map(|(median, _)| median)
                 };
                 if let (Some(a), Some(b), Some(both)) = (time(parts[0]), time(parts[1]), time(both))
-                    && a.min(b) >= COMPARABLE * a.max(b)
+                    && comparable(a, b)
                 {
                     exponents.push(exponent(a, b, both));
                 }
             }
         }
         self.put(Constant::OverlapExponent, &exponents, Origin::Fitted, "overlap, overlap-sm");
+    }
+
+    /// How a chain of loads and DRAM's bytes combine. With few warps only the
+    /// chain's latency shows.
+    fn latency_overlap(&mut self) {
+        let Some(sms) = self.get(Constant::SmCount) else { return };
+        let read = At::variant("loaded-latency", "read");
+        let few = self.measurements.values(read, "warps").first().copied();
+        let Some(few) = few else { return };
+        let Some((alone, _)) = middle(&self.measurements.slopes(read.at(&[("warps", few)]))) else {
+            return;
+        };
+        for (constant, variant, rate, bytes) in [
+            (Constant::LatencyOverlapRead, "read", Constant::DramReadRate, 4.0),
+            (Constant::LatencyOverlapMixed, "copy", Constant::DramMixedRate, 8.0),
+        ] {
+            let Some(rate) = self.get(rate) else { continue };
+            let at = At::variant("loaded-latency", variant);
+            let mut exponents: Vec<f64> = self
+                .measurements
+                .values(at, "warps")
+                .into_iter()
+                .filter_map(|warps| {
+                    let dram = sms * 32.0 * warps as f64 * bytes / rate;
+                    let (both, _) = middle(&self.measurements.slopes(at.at(&[("warps", warps)])))?;
+                    comparable(alone, dram).then(|| exponent(alone, dram, both))
+                })
+                .collect();
+            exponents.extend(self.resident_overlap(variant, 4.0 * bytes / rate));
+            let what = format!("loaded-latency:{variant}, turnaround");
+            self.put(constant, &exponents, Origin::Fitted, &what);
+        }
+    }
+
+    /// The same of short blocks, `thread` seconds of DRAM for each of their
+    /// threads: one an SM at a time shows their latency.
+    fn resident_overlap(&self, variant: &str, thread: f64) -> Vec<f64> {
+        /// Threads of a block in these runs.
+        const THREADS: i64 = 256;
+        let variant = if variant == "read" { "load-resident" } else { "copy-resident" };
+        let at = At::variant("turnaround", variant);
+        let of = |resident: i64| {
+            let params = [("resident", resident), ("threads", THREADS)];
+            middle(&self.measurements.slopes(at.at(&params))).map(|(seconds, _)| seconds)
+        };
+        // One at a time still moves its bytes; that is little beside its latency.
+        let Some(alone) = of(1) else { return Vec::new() };
+        let dram = thread * THREADS as f64;
+        self.measurements
+            .values(at, "resident")
+            .into_iter()
+            .filter_map(|resident| {
+                let (waiting, both) = (alone / resident as f64, of(resident)?);
+                (resident > 1 && comparable(waiting, dram)).then(|| exponent(waiting, dram, both))
+            })
+            .collect()
     }
 
     fn tell_absent(&mut self) {
@@ -490,6 +691,12 @@ impl Solver<'_, '_> {
             self.notes.push(format!("not measured: {}", absent.join(", ")));
         }
     }
+}
+
+/// Whether two terms are near enough to say how they combine.
+fn comparable(a: f64, b: f64) -> bool {
+    const SHARE: f64 = 0.45;
+    a.min(b) >= SHARE * a.max(b)
 }
 
 /// For each repeat that all points have, intercept and slope of the line through
@@ -542,21 +749,18 @@ fn granule_bytes(costs: &[(f64, f64)]) -> Option<f64> {
 /// as one after the other, at most 32, which is a hard maximum within 2 %.
 fn exponent(a: f64, b: f64, both: f64) -> f64 {
     const MAX: f64 = 32.0;
-    let norm = |p: f64| {
-        let max = a.max(b);
-        max * ((a / max).powf(p) + (b / max).powf(p)).powf(p.recip())
-    };
-    if both >= norm(1.0) {
+    let together = |p: f64| norm(&[a, b], p);
+    if both >= together(1.0) {
         return 1.0;
     }
-    if both <= norm(MAX) {
+    if both <= together(MAX) {
         return MAX;
     }
     let (mut low, mut high) = (1.0, MAX);
     // 2^-40 of the interval.
     for _ in 0..40 {
         let p = f64::midpoint(low, high);
-        if norm(p) > both { low = p } else { high = p }
+        if together(p) > both { low = p } else { high = p }
     }
     f64::midpoint(low, high)
 }

@@ -128,10 +128,11 @@ impl<'a> Measurements<'a> {
     }
 }
 
-/// Median and half the range; `None` without values. One value has no spread.
+/// Median, and how far a value lies from it at most; `None` without values. One
+/// value has no spread.
 pub(super) fn middle(values: &[f64]) -> Option<(f64, Option<f64>)> {
     let median = record::median(values)?;
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Some((median, (values.len() > 1).then_some((high - low) / 2.0)))
+    Some((median, (values.len() > 1).then_some((high - median).max(median - low))))
 }

@@ -19,15 +19,19 @@ macro_rules! suite {
 }
 
 suite! {
-    "ramp", "dispatch", "issue", "barrier", "shared-ways", "l1-widths", "l1-tags", "chase",
+    "ramp", "dispatch", "turnaround", "issue", "issue-chain", "barrier", "shared-ways", "l1-widths", "l1-tags", "chase",
     "chase-shared", "l1-window", "l2-window", "l2", "dram", "dram-sparse", "in-flight", "atomics",
-    "overlap", "overlap-sm",
+    "overlap", "overlap-sm", "loaded-latency", "store-merge",
 }
 
 /// Points whose counters tell more than their times: scenario, and what of its
 /// sweep is counted.
-const COUNTED: &[(&str, &[(&str, u64)])] =
-    &[("dram-sparse", &[("repeat", 1), ("stride", 256), ("length", 144)])];
+const COUNTED: &[(&str, &[(&str, u64)])] = &[
+    ("dram", &[("length", 8)]),
+    ("dram-sparse", &[("stride", 256), ("length", 48)]),
+    ("dram-sparse", &[("stride", 256), ("length", 144)]),
+    ("store-merge", &[]),
+];
 
 /// The suite's scenarios need no other files.
 pub struct NoFiles;

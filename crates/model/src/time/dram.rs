@@ -1,6 +1,8 @@
-//! DRAM: bytes, by the mix of reads and writes, and granules opened.
+//! DRAM: bytes, by the mix of reads and writes, and lines, by whether they open
+//! their granule.
 
 use super::{Input, Missing};
+use crate::traffic::LineAccesses;
 use crate::{Constant, Kind};
 
 /// Bytes read and written. Bytes of one kind alone have that kind's rate; a read
@@ -18,7 +20,23 @@ pub(super) fn bytes(input: &Input<'_>) -> Result<f64, Missing> {
     Ok(mixed + reads + writes)
 }
 
-/// Granules opened.
+/// Lines: to open a granule takes longer than to go on in an open one, and
+/// reads and writes by turns longer than apart.
 pub(super) fn openings(input: &Input<'_>) -> Result<f64, Missing> {
-    input.at_rate(input.moved.dram_openings, Constant::DramOpenRate)
+    let lines = |lines: LineAccesses, open, further| -> Result<f64, Missing> {
+        Ok(input.at_rate(lines.opening, open)? + input.at_rate(lines.further, further)?)
+    };
+    let moved = input.moved;
+    let reads = lines(moved.dram_reads, Constant::DramOpenRate, Constant::DramLineRate)?;
+    let writes =
+        lines(moved.dram_writes, Constant::DramWriteOpenRate, Constant::DramWriteLineRate)?;
+    let both = reads.min(writes);
+    let turns = if both > 0.0 { input.get(Constant::DramTurns)? } else { 1.0 };
+    Ok(reads + writes + 2.0 * both * (turns - 1.0).max(0.0))
+}
+
+/// Bytes read and written by turns alone, as far as there are as many of either.
+pub(super) fn by_turns(input: &Input<'_>) -> Result<f64, Missing> {
+    let both = input.moved.dram_read_bytes.min(input.moved.dram_write_bytes);
+    input.at_rate(2.0 * both, Constant::DramMixedRate)
 }

@@ -17,23 +17,54 @@ pub(super) fn read_requests(input: &Input<'_>) -> f64 {
 /// Sectors of a line.
 const SECTORS_PER_LINE: f64 = 4.0;
 
-/// Sectors read, or requests for them.
+/// Seconds that requests with `sectors` take: one with a single sector what the
+/// rate `of_one` says, one with four of them what the rate `of_four`, in sectors,
+/// says, and in between in proportion.
+fn service(
+    input: &Input<'_>,
+    requests: f64,
+    sectors: f64,
+    [of_one, of_four]: [Constant; 2],
+) -> Result<f64, Missing> {
+    if sectors <= 0.0 {
+        return Ok(0.0);
+    }
+    let requests = requests.clamp(sectors / SECTORS_PER_LINE, sectors);
+    let one = input.at_rate(1.0, of_one)?;
+    let more = (input.at_rate(SECTORS_PER_LINE, of_four)? - one).max(0.0);
+    Ok(requests * one + (sectors - requests) / (SECTORS_PER_LINE - 1.0) * more)
+}
+
+/// Requests for sectors.
 pub(super) fn reads(input: &Input<'_>) -> Result<f64, Missing> {
-    let sectors = input.at_rate(input.moved.l2_read_sectors, Constant::L2ReadRate)?;
-    let requests = input.at_rate(read_requests(input), Constant::L2ReadRequestRate)?;
-    Ok(sectors.max(requests))
+    let rates = [Constant::L2ReadRequestRate, Constant::L2ReadRate];
+    service(input, read_requests(input), input.moved.l2_read_sectors, rates)
 }
 
-/// Sectors written, or requests with them.
+/// Requests with sectors; those of which a part is written are merged with what
+/// L2 has, and take longer.
 pub(super) fn writes(input: &Input<'_>) -> Result<f64, Missing> {
-    let sectors = input.at_rate(input.moved.l2_write_sectors, Constant::L2WriteRate)?;
-    let requests = input.at_rate(input.work.store_lines, Constant::L2WriteRequestRate)?;
-    Ok(sectors.max(requests))
+    let moved = input.moved;
+    let partial = moved.l2_partial_sectors.min(moved.l2_write_sectors);
+    let rates = [Constant::L2PartialRequestRate, Constant::L2PartialRate];
+    let parts = service(input, moved.l2_partial_requests, partial, rates)?;
+    let requests = (input.work.store_lines - moved.l2_partial_requests).max(0.0);
+    let rates = [Constant::L2WriteRequestRate, Constant::L2WriteRate];
+    Ok(parts + service(input, requests, moved.l2_write_sectors - partial, rates)?)
 }
 
-/// Sectors of atomics, or the lanes that meet at one address.
+/// Requests of atomics, or the lanes that meet at one address.
 pub(super) fn atomics(input: &Input<'_>) -> Result<f64, Missing> {
-    let sectors = input.at_rate(input.moved.l2_atomic_sectors, Constant::L2AtomicRate)?;
+    let (lines, sectors) = (input.work.atomic_lines, input.moved.l2_atomic_sectors);
+    let results = if lines > 0.0 { (input.work.atomic_result_lines / lines).min(1.0) } else { 0.0 };
+    let mut sectors_time = 0.0;
+    for (share, of_one) in [
+        (1.0 - results, Constant::L2AtomicRequestRate),
+        (results, Constant::L2AtomicResultRate),
+    ] {
+        let rates = [of_one, Constant::L2AtomicRate];
+        sectors_time += service(input, share * lines, share * sectors, rates)?;
+    }
     let meeting = input.at_rate(input.work.same_address_lanes, Constant::L2SameAddressRate)?;
-    Ok(sectors.max(meeting))
+    Ok(sectors_time.max(meeting))
 }

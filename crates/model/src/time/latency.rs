@@ -6,12 +6,13 @@ use crate::Constant;
 /// Bytes of a sector, on the architectures that have traffic.
 const SECTOR_BYTES: f64 = 32.0;
 
-/// Round trips, one after the other: a warp's way from start to end, with
-/// nobody else on the device, times the warps that have to share one place of
+/// Round trips, one after the other: a block's way from start to end, with
+/// nobody else on the device, times the blocks that have to share one place of
 /// an SM.
 pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
     let work = input.work;
-    let mut clocks = 0.0;
+    let mut clocks = f64::from(work.shape.warps) * input.get(Constant::WarpStart)?;
+    clocks += passage(input)?;
     if work.global_round_trips > 0.0 {
         clocks += work.global_round_trips * global_latency(input)?;
     }
@@ -25,7 +26,20 @@ pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
         let each = work.slots / work.warps().max(1.0);
         clocks += each * input.get(Constant::InstructionLatency)?;
     }
-    Ok(input.at_rate(clocks, Constant::SmClock)? * input.waves.turns)
+    // The launch itself brings the first block.
+    let again = input.get(Constant::BlockTurnaround)? * (input.waves.turns - 1.0);
+    input.at_rate(clocks * input.waves.turns + again, Constant::SmClock)
+}
+
+/// Clocks that a block's own sectors and wavefronts take on their way, one after
+/// the other: its warps ask at the same time, and it ends with the last of them.
+fn passage(input: &Input<'_>) -> Result<f64, Missing> {
+    let (work, moved) = (input.work, input.moved);
+    let sent = moved.l2_write_sectors + moved.l2_atomic_sectors;
+    let clocks = input.at_rate(moved.l2_read_sectors, Constant::L2ReadRatePerSm)?
+        + input.at_rate(sent, Constant::L2WriteRatePerSm)?
+        + input.at_rate(work.data_wavefronts, Constant::DataRate)?;
+    Ok(clocks / work.blocks.max(1.0))
 }
 
 /// Sectors that an SM can wait for at once: each stays for the latency.
@@ -58,7 +72,8 @@ fn global_latency(input: &Input<'_>) -> Result<f64, Missing> {
 fn beyond_l1(input: &Input<'_>) -> Result<f64, Missing> {
     let l2 = input.get(Constant::L2Latency)?;
     let bytes = SECTOR_BYTES * input.moved.l2_read_sectors;
-    let missed = share(input.moved.dram_read_bytes, bytes);
+    let awaited = share(input.moved.l2_awaited_sectors, input.moved.l2_read_sectors);
+    let missed = share(input.moved.dram_read_bytes, bytes).max(awaited);
     if missed <= 0.0 {
         return Ok(l2);
     }

@@ -19,12 +19,15 @@
 //!
 //! overhead + ramp + (Σ termᵖ)^(1/p), with the profile's
 //! [`Constant::OverlapExponent`] as p. Parts of a device work side by side, so
-//! the slowest decides; but none is ever fed evenly, so that two terms of the
-//! same size take longer than one. A large p is the hard maximum.
+//! the slowest decides; a large p is the hard maximum. There are two exceptions:
 //!
-//! Queues need no term of their own: the latency constants are those of an idle
-//! device, and a warp that waits behind others in a busy part is what the sum
-//! with that part's term stands for.
+//! - L2's slices serve reads, writes and atomics in turn: these terms are added.
+//! - Latencies are those of an idle device, and what is waited for queues behind
+//!   the rest in whatever part is busy. So round trips are first combined with
+//!   all terms but the giving out of blocks, with a smaller exponent
+//!   ([`Constant::LatencyOverlapRead`]); or with what DRAM reads and writes by
+//!   turns, with one that is smaller still ([`Constant::LatencyOverlapMixed`]),
+//!   if that takes longer.
 //!
 //! # Where a number is missing
 //!
@@ -41,6 +44,8 @@ mod latency;
 mod path;
 mod waves;
 
+
+use crate::traffic::{self, LineAccesses};
 use crate::{Constant, Kind, Occupancy, Profile, Workload};
 use record::Traffic;
 use waves::Waves;
@@ -59,14 +64,35 @@ pub struct Moved {
     pub dram_read_bytes: f64,
     /// Bytes written to DRAM.
     pub dram_write_bytes: f64,
-    /// DRAM granules opened; 0 where nobody knows.
-    pub dram_openings: f64,
+    /// Of the sectors written to L2, those that a store wrote a part of; 0 where
+    /// nobody knows.
+    pub l2_partial_sectors: f64,
+    /// Requests with such sectors.
+    pub l2_partial_requests: f64,
+    /// Of the sectors read from L2, those that take as long as from DRAM; where
+    /// nobody knows, those that DRAM's bytes are.
+    pub l2_awaited_sectors: f64,
+    /// Lines read from DRAM; none where nobody knows.
+    pub dram_reads: LineAccesses,
+    /// Lines written to DRAM, likewise.
+    pub dram_writes: LineAccesses,
 }
 
 impl Moved {
-    /// That of predicted or measured traffic, and of the granules opened where
-    /// they are known. What a record leaves out is taken as none.
-    pub fn of(traffic: &Traffic, dram_openings: Option<f64>) -> Self {
+    /// That of a simulated launch.
+    pub fn predicted(estimate: &traffic::Estimate) -> Self {
+        Self {
+            l2_partial_sectors: estimate.l2_partial_sectors,
+            l2_partial_requests: estimate.l2_partial_requests,
+            l2_awaited_sectors: estimate.l2_awaited_sectors,
+            dram_reads: estimate.dram_reads,
+            dram_writes: estimate.dram_writes,
+            ..Self::of(&estimate.traffic)
+        }
+    }
+
+    /// That of a record's traffic. What a record leaves out is taken as none.
+    pub fn of(traffic: &Traffic) -> Self {
         let number = |count: Option<u128>| count.unwrap_or(0) as f64;
         Self {
             l2_read_sectors: number(traffic.l2_read_sectors),
@@ -74,7 +100,7 @@ impl Moved {
             l2_atomic_sectors: number(traffic.l2_atomic_sectors),
             dram_read_bytes: number(traffic.dram_read_bytes),
             dram_write_bytes: number(traffic.dram_write_bytes),
-            dram_openings: dram_openings.unwrap_or(0.0),
+            ..Self::default()
         }
     }
 }
@@ -185,6 +211,12 @@ impl Input<'_> {
     }
 }
 
+const LATENCY: &str = "latency";
+const DISPATCH: &str = "block_dispatch";
+
+/// Terms of L2's slices.
+const SLICES: [&str; 3] = ["l2_reads", "l2_writes", "l2_atomics"];
+
 type Term = (&'static str, fn(&Input<'_>) -> Result<f64, Missing>);
 
 const TERMS: [Term; 15] = [
@@ -195,14 +227,14 @@ const TERMS: [Term; 15] = [
     ("shared_atomics", l1::shared_atomics),
     ("l1_l2_reads", path::reads),
     ("l1_l2_writes", path::writes),
-    ("l2_reads", l2::reads),
-    ("l2_writes", l2::writes),
-    ("l2_atomics", l2::atomics),
+    (SLICES[0], l2::reads),
+    (SLICES[1], l2::writes),
+    (SLICES[2], l2::atomics),
     ("dram_bytes", dram::bytes),
     ("dram_openings", dram::openings),
-    ("latency", latency::round_trips),
+    (LATENCY, latency::round_trips),
     ("sectors_in_flight", latency::in_flight),
-    ("block_dispatch", dispatch::seconds),
+    (DISPATCH, dispatch::seconds),
 ];
 
 /// Terms that a lower bound leaves out, for they rest on an estimate of what an
@@ -236,10 +268,9 @@ pub fn estimate(work: &Workload, moved: &Moved, profile: &Profile) -> Result<Est
         Component { name: "ramp", seconds: ramp(&input)? },
     ];
     let added: f64 = overheads.iter().map(|overhead| overhead.seconds).sum();
-    let exponent = input.get(Constant::OverlapExponent)?.max(1.0);
-    let busy = combined(&terms, exponent);
+    let busy = combined(&input, &terms)?;
     let even = Input { waves: Waves::even(work.blocks, sms, blocks_per_sm), ..input };
-    let tail = (busy - combined(&self::terms(&even, lower_bound)?, exponent)).max(0.0);
+    let tail = (busy - combined(&even, &self::terms(&even, lower_bound)?)?).max(0.0);
     Ok(Estimate { seconds: added + busy, lower_bound, terms, overheads, tail, occupancy })
 }
 
@@ -267,15 +298,38 @@ fn ramp(input: &Input<'_>) -> Result<f64, Missing> {
     Ok((input.get(Constant::RampTime)? - access).max(0.0))
 }
 
-/// The p-norm. The longest term is taken out first, so that no power
-/// underflows.
-fn combined(terms: &[Component], exponent: f64) -> f64 {
-    let longest = terms.iter().map(|term| term.seconds).fold(0.0, f64::max);
-    if longest <= 0.0 {
+/// The terms together, as the module's text says.
+fn combined(input: &Input<'_>, terms: &[Component]) -> Result<f64, Missing> {
+    let exponent = input.get(Constant::OverlapExponent)?;
+    let of = |names: &[&str]| -> f64 {
+        let terms = terms.iter().filter(|term| names.contains(&term.name));
+        terms.map(|term| term.seconds).sum()
+    };
+    let alone = |term: &&Component| {
+        !SLICES.contains(&term.name) && ![LATENCY, DISPATCH].contains(&term.name)
+    };
+    let mut parts: Vec<f64> = terms.iter().filter(alone).map(|term| term.seconds).collect();
+    parts.push(of(&SLICES));
+    let (waits, busy) = (of(&[LATENCY]), norm(&parts, exponent));
+    let waited = norm(&[waits, busy], input.get(Constant::LatencyOverlapRead)?);
+    let by_turns = dram::by_turns(input)?;
+    let waited = if by_turns > 0.0 {
+        waited.max(norm(&[waits, by_turns], input.get(Constant::LatencyOverlapMixed)?))
+    } else {
+        waited
+    };
+    Ok(norm(&[of(&[DISPATCH]), waited], exponent))
+}
+
+/// The p-norm. The largest is taken out first, so that no power underflows.
+pub(crate) fn norm(values: &[f64], exponent: f64) -> f64 {
+    let exponent = exponent.max(1.0);
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    if largest <= 0.0 {
         return 0.0;
     }
-    let sum: f64 = terms.iter().map(|term| (term.seconds / longest).powf(exponent)).sum();
-    longest * sum.powf(exponent.recip())
+    let sum: f64 = values.iter().map(|value| (value / largest).powf(exponent)).sum();
+    largest * sum.powf(exponent.recip())
 }
 
 #[cfg(test)]

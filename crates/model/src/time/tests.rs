@@ -24,6 +24,8 @@ fn copy() -> (Workload, Moved) {
         load_sectors: 4.0 * warps,
         load_lines: warps,
         store_lines: warps,
+        atomic_lines: 0.0,
+        atomic_result_lines: 0.0,
         shared_atomic_lanes: 0.0,
         same_address_lanes: 0.0,
     };
@@ -33,7 +35,9 @@ fn copy() -> (Workload, Moved) {
         l2_atomic_sectors: 0.0,
         dram_read_bytes: 128.0 * warps,
         dram_write_bytes: 128.0 * warps,
-        dram_openings: warps,
+        dram_reads: LineAccesses { opening: warps, further: 0.0 },
+        dram_writes: LineAccesses { opening: warps, further: 0.0 },
+        ..Moved::default()
     };
     (work, moved)
 }
@@ -75,7 +79,16 @@ fn launches() -> impl Strategy<Value = (Workload, Moved)> {
             moved.l2_atomic_sectors = atomics * warps;
             moved.dram_read_bytes = 32.0 * dram * moved.l2_read_sectors;
             moved.dram_write_bytes = 32.0 * moved.l2_write_sectors;
-            moved.dram_openings = openings * moved.dram_read_bytes / 64.0;
+            work.atomic_lines = atomics * warps;
+            work.atomic_result_lines = written * work.atomic_lines;
+            moved.l2_partial_sectors = dram * moved.l2_write_sectors;
+            moved.l2_partial_requests = moved.l2_partial_sectors.min(work.store_lines);
+            let lines = |bytes: f64| LineAccesses {
+                opening: openings * bytes / 64.0,
+                further: (1.0 - openings) * bytes / 128.0,
+            };
+            moved.dram_reads = lines(moved.dram_read_bytes);
+            moved.dram_writes = lines(moved.dram_write_bytes);
             (work, moved)
         })
 }
@@ -143,7 +156,7 @@ proptest! {
 }
 
 /// Counts, each made larger by a factor.
-const MORE: [fn(&mut Workload, &mut Moved, f64); 12] = [
+const MORE: [fn(&mut Workload, &mut Moved, f64); 13] = [
     |work, _, by| work.slots *= by,
     |work, _, by| work.requests *= by,
     |work, _, by| work.tag_wavefronts *= by,
@@ -155,7 +168,8 @@ const MORE: [fn(&mut Workload, &mut Moved, f64); 12] = [
     |_, moved, by| moved.l2_write_sectors *= by,
     |_, moved, by| moved.dram_read_bytes *= by,
     |_, moved, by| moved.dram_write_bytes *= by,
-    |_, moved, by| moved.dram_openings *= by,
+    |_, moved, by| moved.dram_reads.opening *= by,
+    |_, moved, by| moved.dram_writes.further *= by,
 ];
 
 #[test]
@@ -170,6 +184,40 @@ fn reads_and_writes_at_one_to_one_have_the_mixed_rate() {
     assert!((term(&moved) / (2e9 / 3.5e12) - 1.0).abs() < 1e-12);
     moved.dram_write_bytes = 0.0;
     assert!((term(&moved) / (1e9 / 3.8e12) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_further_line_of_an_open_granule_is_cheap() {
+    let (work, moved) = copy();
+    let openings = |reads: (f64, f64), writes: (f64, f64)| {
+        let lines = |(opening, further)| LineAccesses { opening, further };
+        let moved = Moved { dram_reads: lines(reads), dram_writes: lines(writes), ..moved };
+        let profile = profile();
+        let waves = Waves::of(work.blocks, 100.0, 8.0);
+        dram::openings(&Input { work: &work, moved: &moved, profile: &profile, waves })
+            .expect("a time")
+    };
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
+    assert!(near(openings((4e6, 0.0), (0.0, 0.0)), 1e-4));
+    assert!(near(openings((4e6, 4e6), (0.0, 0.0)), 1.5e-4));
+    // Reads beside writes.
+    assert!(near(openings((4e6, 0.0), (4e6, 0.0)), 2.2e-4));
+}
+
+#[test]
+fn stores_of_parts_of_sectors_take_longer_in_l2() {
+    let (work, mut moved) = copy();
+    let writes = |moved: &Moved| {
+        let found = estimate(&work, moved, &profile()).expect("an estimate");
+        found.terms.iter().find(|term| term.name == "l2_writes").expect("writes").seconds
+    };
+    // 4 sectors a line at 2e11 sectors/s.
+    let whole = writes(&moved);
+    assert!((whole / (moved.l2_write_sectors / 2e11) - 1.0).abs() < 1e-9);
+    moved.l2_partial_sectors = moved.l2_write_sectors;
+    moved.l2_partial_requests = work.store_lines;
+    let parts = writes(&moved);
+    assert!((parts / (moved.l2_write_sectors / 1e11) - 1.0).abs() < 1e-9);
 }
 
 #[test]
@@ -198,27 +246,33 @@ fn one_block_more_than_sms_doubles_what_an_sm_does() {
 #[test]
 fn little_bounds_what_few_warps_can_read() {
     // 100 SMs × 64 warps, each waiting 600 clk for one line: 4000 GB/s.
-    let (mut work, mut moved) = copy();
+    let (mut work, _) = copy();
     work.blocks = 80_000.0;
     let warps = work.warps();
     (work.slots, work.requests, work.tag_wavefronts) = (0.0, warps, warps);
     (work.data_wavefronts, work.load_requests, work.load_lines) = (warps, warps, warps);
     (work.load_sectors, work.store_lines) = (4.0 * warps, 0.0);
-    moved = Moved {
+    let moved = Moved {
         l2_read_sectors: 4.0 * warps,
         dram_read_bytes: 128.0 * warps,
-        ..Moved { l2_write_sectors: 0.0, dram_write_bytes: 0.0, dram_openings: 0.0, ..moved }
+        ..Moved::default()
     };
     let found = estimate(&work, &moved, &profile()).expect("an estimate");
     let term = found.terms.iter().find(|term| term.name == "latency").expect("latency");
     let rate = 128.0 * warps / term.seconds;
-    assert!((rate / (100.0 * 64.0 * 128.0 * 2e9 / 600.0) - 1.0).abs() < 1e-9, "{rate}");
+    // A block of 8 warps: 600 clk, 4 a warp to start, 16 for its 32 sectors, 8
+    // for its wavefronts; and 250 from block to block, but for the first of 100.
+    let block = 600.0 + 32.0 + 16.0 + 8.0 + 250.0 * 0.99;
+    let expected = 100.0 * 64.0 * 128.0 * 2e9 / block;
+    assert!((rate / expected - 1.0).abs() < 1e-9, "{rate}, not {expected}");
     // Half the warps an SM, half the rate.
     work.shape.registers = 64;
     let half = estimate(&work, &moved, &profile()).expect("an estimate");
     assert_eq!(half.occupancy.warps_per_sm, 32);
     let slower = half.terms.iter().find(|term| term.name == "latency").expect("latency");
-    assert!((slower.seconds / term.seconds - 2.0).abs() < 1e-9);
+    // 200 blocks one after the other.
+    let twice = 2.0 * (block + 250.0 * 0.005) / block;
+    assert!((slower.seconds / term.seconds - twice).abs() < 1e-9);
 }
 
 #[test]

@@ -74,6 +74,13 @@ impl Geometry {
     }
 }
 
+/// The least part of an SM's memory that can be shared memory and has so many
+/// bytes; all there is where none has.
+pub(crate) fn carve_out(needed: f64) -> f64 {
+    let bytes = CARVE_OUTS_KIB.iter().map(|kib| (kib << 10) as f64);
+    bytes.into_iter().find(|bytes| *bytes >= needed).unwrap_or(f64::INFINITY)
+}
+
 /// What an SM has for the blocks that run on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmLimits {
@@ -129,11 +136,7 @@ impl SmLimits {
     /// What is left to L1 where so many blocks run together, bytes.
     pub fn l1_bytes(&self, resident_blocks: u32, shared_bytes: u64) -> u64 {
         let needed = u64::from(resident_blocks) * self.shared_of_block(shared_bytes);
-        let carved = CARVE_OUTS_KIB
-            .iter()
-            .map(|kib| (kib << 10).min(self.shared_bytes))
-            .find(|&bytes| bytes >= needed)
-            .unwrap_or(self.shared_bytes);
+        let carved = (carve_out(needed as f64) as u64).min(self.shared_bytes);
         self.memory_bytes.saturating_sub(carved)
     }
 

@@ -26,8 +26,14 @@ pub(super) struct DramCounts {
     pub(super) filled: [u64; GROUPS],
     /// Sectors written back.
     pub(super) written: [u64; GROUPS],
-    /// Granules opened.
-    pub(super) opened: [u64; GROUPS],
+    /// Lines read from: those that opened their granule, and those that found
+    /// it open.
+    pub(super) read_lines: [[u64; GROUPS]; 2],
+    /// Lines written to, likewise.
+    pub(super) written_lines: [[u64; GROUPS]; 2],
+    /// Sectors read from L2 that had been fetched in the same round: whoever
+    /// reads them waits for DRAM, too.
+    pub(super) awaited: [u64; GROUPS],
 }
 
 /// One way of a set.
@@ -42,11 +48,14 @@ struct Way {
     /// Whether the other line of the granule was written back while this one
     /// waited to be.
     follows: bool,
+    /// The round in which sectors were fetched last.
+    fetched: u32,
     /// Bytes written of the sectors that are partly written.
     bytes: u128,
 }
 
-const NO_LINE: Way = Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, bytes: 0 };
+const NO_LINE: Way =
+    Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, fetched: 0, bytes: 0 };
 
 impl Way {
     fn partial(&self) -> Sectors {
@@ -75,6 +84,7 @@ pub(super) struct L2 {
     granule_shift: u32,
     open: Vec<u64>,
     now: u32,
+    round: u32,
     sampling: Sampling,
     pub(super) counts: DramCounts,
 }
@@ -97,6 +107,7 @@ impl L2 {
             granule_shift: (geometry.dram_granule_bytes / LINE_BYTES).max(1).ilog2(),
             open: vec![EMPTY; (OPEN_GRANULES >> sampling.log).max(1) as usize],
             now: 1,
+            round: 1,
             sampling,
             counts: DramCounts::default(),
         };
@@ -124,6 +135,17 @@ impl L2 {
             let way = self.touch(home, line);
             self.need(way, missing);
         }
+        let first = self.first_way(home, line);
+        let at_home = self.ways[first..first + WAYS].iter().find(|way| way.line == line);
+        if at_home.is_some_and(|way| way.fetched == self.round) {
+            let group = self.sampling.group(line);
+            self.counts.awaited[group] += u64::from(sectors.count_ones());
+        }
+    }
+
+    /// Begins a round: all blocks that run execute a statement in each.
+    pub(super) fn next_round(&mut self) {
+        self.round = self.round.wrapping_add(1);
     }
 
     /// A reduction or atomic: read and written at home.
@@ -229,6 +251,7 @@ impl L2 {
         self.open(line, group);
         // What was written stays; the rest of its sector comes from DRAM.
         self.ways[way].valid |= fetched;
+        self.ways[way].fetched = self.round;
     }
 
     #[inline]
@@ -269,10 +292,12 @@ impl L2 {
         let group = self.sampling.group(line);
         self.counts.filled[group] += u64::from(partial.count_ones());
         self.counts.written[group] += u64::from(dirty.count_ones());
-        // The other line of the granule is mostly written next to it.
-        if !follows {
-            self.counts.opened[group] += 1;
+        // The other line of the granule is mostly read and written next to it.
+        let place = usize::from(follows);
+        if partial != 0 {
+            self.counts.read_lines[place][group] += 1;
         }
+        self.counts.written_lines[place][group] += 1;
         let first = at / WAYS * WAYS;
         let sibling = line ^ 1;
         let set = &mut self.ways[first..first + WAYS];
@@ -329,9 +354,8 @@ impl L2 {
         let granule = line >> self.granule_shift;
         let place = ((mix(granule) >> 32) * self.open.len() as u64) >> 32;
         let place = &mut self.open[place as usize];
-        if *place != granule {
-            *place = granule;
-            self.counts.opened[group] += 1;
-        }
+        let was_open = *place == granule;
+        *place = granule;
+        self.counts.read_lines[usize::from(was_open)][group] += 1;
     }
 }

@@ -40,6 +40,7 @@ mod l2;
 mod passage;
 mod sampling;
 
+pub(crate) use geometry::carve_out;
 pub use geometry::{Geometry, LINE_BYTES, SECTOR_BYTES, SmLimits};
 
 use blocks::{Blocks, Work};
@@ -86,9 +87,17 @@ pub struct Estimate {
     /// Bytes read from DRAM to complete partly written sectors; they are in
     /// [`Traffic::dram_read_bytes`].
     pub fill_bytes: f64,
-    /// DRAM granules opened by an access whose granule is not among those opened
-    /// last.
-    pub dram_openings: f64,
+    /// Lines read from DRAM, by whether their granule was among those opened last.
+    pub dram_reads: LineAccesses,
+    /// Lines written to DRAM, likewise.
+    pub dram_writes: LineAccesses,
+    /// Sectors read from L2 that blocks wait for as long as for DRAM, for they were
+    /// being fetched: by the reader or by another at about the same time.
+    pub l2_awaited_sectors: f64,
+    /// Sectors of [`Traffic::l2_write_sectors`] that a store wrote a part of.
+    pub l2_partial_sectors: f64,
+    /// Lines of stores with such sectors, each a request to L2.
+    pub l2_partial_requests: f64,
     /// Bytes that the launch changed and L2 still holds at its end.
     pub dirty_bytes: f64,
     /// Blocks that run together on an SM.
@@ -102,6 +111,15 @@ pub struct Estimate {
     /// Three standard errors and one part in a hundred; zero where all was
     /// simulated.
     pub deviation: Deviation,
+}
+
+/// Lines that DRAM reads from or writes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LineAccesses {
+    /// Those that open their granule.
+    pub opening: f64,
+    /// Those that find it open.
+    pub further: f64,
 }
 
 impl Estimate {
@@ -218,6 +236,10 @@ impl Sums<'_> {
             (0..GROUPS).map(|group| self.group(group, value)).sum::<f64>()
         };
         let written = |counts: &Counts, group: usize| counts.dram.written[group] as f64;
+        let lines = |of: &dyn Fn(&Counts) -> &[[u64; GROUPS]; 2]| LineAccesses {
+            opening: total(&|counts, group| of(counts)[0][group] as f64),
+            further: total(&|counts, group| of(counts)[1][group] as f64),
+        };
         let atomics: f64 = self
             .segments
             .iter()
@@ -242,7 +264,11 @@ impl Sums<'_> {
         Estimate {
             traffic,
             fill_bytes: total(&|counts, group| counts.dram.filled[group] as f64) * sector,
-            dram_openings: total(&|counts, group| counts.dram.opened[group] as f64),
+            dram_reads: lines(&|counts| &counts.dram.read_lines),
+            dram_writes: lines(&|counts| &counts.dram.written_lines),
+            l2_awaited_sectors: total(&|counts, group| counts.dram.awaited[group] as f64),
+            l2_partial_sectors: total(&|counts, group| counts.partial_writes[group] as f64),
+            l2_partial_requests: total(&|counts, group| counts.partial_lines[group] as f64),
             dirty_bytes: dirty_sectors as f64 * self.factor * sector,
             resident_blocks: geometry.resident_blocks,
             blocks_simulated: simulated,

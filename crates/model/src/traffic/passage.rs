@@ -23,6 +23,10 @@ pub(super) struct Counts {
     /// Of these, sectors that another warp of the block stored a part of in the
     /// same statement.
     pub(super) shared_writes: [u64; GROUPS],
+    /// Sectors of stores that were not written as a whole.
+    pub(super) partial_writes: [u64; GROUPS],
+    /// Lines of stores with such sectors.
+    pub(super) partial_lines: [u64; GROUPS],
     /// Sectors of atomics, in all lines together.
     pub(super) l2_atomics: u64,
     pub(super) dram: DramCounts,
@@ -94,6 +98,7 @@ impl Passage {
         let mut left = running.len();
         while left > 0 {
             left = 0;
+            self.l2.next_round();
             for (slot, place) in running.iter_mut().enumerate() {
                 if place.is_none() {
                     while segment.is_some_and(|segment| started == segment.blocks) {
@@ -189,6 +194,8 @@ impl Passage {
                     }
                     self.counts.l2_writes[group] += number(sectors);
                     if is_partial {
+                        self.counts.partial_writes[group] += number(sectors & !whole);
+                        self.counts.partial_lines[group] += 1;
                         let shared = self.stored_before(line, sectors & !whole);
                         self.counts.shared_writes[group] += number(shared);
                     }
@@ -215,15 +222,23 @@ impl Passage {
 
 impl Counts {
     fn subtract(&mut self, before: &Self) {
+        let [opening_reads, further_reads] = &mut self.dram.read_lines;
+        let [opening_writes, further_writes] = &mut self.dram.written_lines;
         let pairs = [
             (&mut self.l1_hits, &before.l1_hits),
             (&mut self.l2_reads, &before.l2_reads),
             (&mut self.l2_writes, &before.l2_writes),
             (&mut self.shared_writes, &before.shared_writes),
+            (&mut self.partial_writes, &before.partial_writes),
+            (&mut self.partial_lines, &before.partial_lines),
             (&mut self.dram.fetched, &before.dram.fetched),
             (&mut self.dram.filled, &before.dram.filled),
             (&mut self.dram.written, &before.dram.written),
-            (&mut self.dram.opened, &before.dram.opened),
+            (opening_reads, &before.dram.read_lines[0]),
+            (further_reads, &before.dram.read_lines[1]),
+            (opening_writes, &before.dram.written_lines[0]),
+            (further_writes, &before.dram.written_lines[1]),
+            (&mut self.dram.awaited, &before.dram.awaited),
         ];
         for (mine, theirs) in pairs {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine -= theirs);

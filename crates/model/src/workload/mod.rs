@@ -62,6 +62,10 @@ pub struct Workload {
     pub load_lines: f64,
     /// Lines that global stores write.
     pub store_lines: f64,
+    /// Lines that global reductions and atomics go to, in each of their rounds.
+    pub atomic_lines: f64,
+    /// Of these, the lines of atomics whose result is used.
+    pub atomic_result_lines: f64,
     /// Lanes of atomics on shared memory.
     pub shared_atomic_lanes: f64,
     /// Lanes of atomics on the global address that has most of them, at least.
@@ -148,6 +152,13 @@ impl Workload {
             }
             OpClass::GlobalSt | OpClass::LocalSt => {
                 self.store_lines += number(totals, Field::Tags);
+            }
+            OpClass::GlobalRed | OpClass::GlobalAtom => {
+                let lines = number(totals, Field::Tags);
+                self.atomic_lines += lines;
+                if class == OpClass::GlobalAtom {
+                    self.atomic_result_lines += lines;
+                }
             }
             _ => {}
         }
