@@ -89,7 +89,9 @@ fn value(constant: Constant) -> f64 {
         Constant::RampTime => 1e-6,
         Constant::DramTurns => 1.1,
         Constant::OverlapExponent => 8.0,
+        Constant::DispatchOverlap => 8.0,
         Constant::LatencyOverlapRead => 3.0,
-        Constant::LatencyOverlapMixed => 2.0,
+        Constant::LatencyOverlapMixed | Constant::ChainOverlapRead => 2.0,
+        Constant::ChainOverlapMixed => 1.5,
     }
 }

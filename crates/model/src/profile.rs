@@ -298,8 +298,15 @@ constants! {
     /// Exponent of the p-norm by which terms are combined: large is a hard
     /// maximum.
     OverlapExponent = "overlap_exponent", "1";
-    /// The same for round trips beside DRAM that only reads: a load that is
-    /// waited for queues with the others.
+    /// The same for the giving out of blocks beside all else.
+    DispatchOverlap = "dispatch_overlap", "1";
+    /// The same for round trips of blocks that run in lockstep, beside DRAM that
+    /// only reads.
+    ChainOverlapRead = "chain_overlap_read", "1";
+    /// The same beside DRAM that reads as much as it writes.
+    ChainOverlapMixed = "chain_overlap_mixed", "1";
+    /// The same for round trips of blocks that start one by one, beside DRAM that
+    /// only reads: a load that is waited for queues with the others.
     LatencyOverlapRead = "latency_overlap_read", "1";
     /// The same beside DRAM that reads as much as it writes: the bus turns around
     /// while a load waits.

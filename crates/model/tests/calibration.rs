@@ -49,7 +49,7 @@ fn truth() -> BTreeMap<Constant, f64> {
         (C::DramPeak, 1.024e12),
         (C::LaunchOverhead, OVERHEAD),
         (C::RampTime, 1.5e-6),
-        (C::BlockDispatch, 1e-9),
+        (C::BlockDispatch, 4e-9),
         (C::BlockTurnaround, 280.0),
         (C::WarpStart, 5.0),
         (C::IssueRate, 3.2),
@@ -97,6 +97,9 @@ fn truth() -> BTreeMap<Constant, f64> {
         (C::OverlapExponent, 4.0),
         (C::LatencyOverlapRead, 3.0),
         (C::LatencyOverlapMixed, 1.8),
+        (C::ChainOverlapRead, 2.5),
+        (C::ChainOverlapMixed, 1.6),
+        (C::DispatchOverlap, 6.0),
         (C::InstructionLatency, 4.5),
     ])
 }
@@ -131,12 +134,19 @@ fn seconds(record: &RunRecord) -> f64 {
             let (waits, dram, exponent) = match variant {
                 "empty" => (0.0, 0.0, 2.0),
                 "load-resident" => (500.0, 16.0 / c(C::DramReadRate), c(C::LatencyOverlapRead)),
+                "load-few" => (500.0, 4.0 / c(C::DramReadRate), c(C::LatencyOverlapRead)),
+                "copy-few" => (500.0, 8.0 / c(C::DramMixedRate), c(C::LatencyOverlapMixed)),
                 _ => (500.0, 32.0 / c(C::DramMixedRate), c(C::LatencyOverlapMixed)),
             };
             let block = (start + waits) / HZ / SMS / p("resident");
             // One block at a time leaves DRAM idle.
             let dram = if p("resident") > 1.0 { p("threads") * dram } else { 0.0 };
-            work * norm_of(block, dram, exponent)
+            let waited = norm_of(block, dram, exponent);
+            if variant.ends_with("-few") && p("resident") > 1.0 {
+                work * norm_of(waited, c(C::BlockDispatch), c(C::DispatchOverlap))
+            } else {
+                work * waited
+            }
         }
         ("issue-chain", _) => work * c(C::InstructionLatency) / HZ,
         ("issue", _) => work / c(C::IssueRate) / HZ,
@@ -211,8 +221,8 @@ fn seconds(record: &RunRecord) -> f64 {
         }
         ("loaded-latency", variant) => {
             let (rate, exponent, bytes) = match variant {
-                "read" => (C::DramReadRate, C::LatencyOverlapRead, 4.0),
-                _ => (C::DramMixedRate, C::LatencyOverlapMixed, 8.0),
+                "read" => (C::DramReadRate, C::ChainOverlapRead, 4.0),
+                _ => (C::DramMixedRate, C::ChainOverlapMixed, 8.0),
             };
             let dram = p("threads") * bytes / c(rate);
             work * norm_of(c(C::DramLatency) / HZ, dram, c(exponent))

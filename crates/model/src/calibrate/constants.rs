@@ -461,7 +461,8 @@ impl Solver<'_, '_> {
                     .flat_map(|stride| self.measurements.slopes(at.at(&[("stride", stride)])))
                     .collect()
             };
-            let (alone, half) = (costs(granule..=4.0 * granule), costs(granule / 2.0..=granule / 2.0));
+            let (alone, half) =
+                (costs(granule..=4.0 * granule), costs(granule / 2.0..=granule / 2.0));
             let Some((opening, _)) = middle(&alone) else { continue };
             let what = format!("dram-sparse:{variant}");
             let rates: Vec<f64> = alone.iter().map(|cost| cost.recip()).collect();
@@ -629,19 +630,21 @@ impl Solver<'_, '_> {
     /// chain's latency shows.
     fn latency_overlap(&mut self) {
         let Some(sms) = self.get(Constant::SmCount) else { return };
+        let mut few = Vec::new();
         let read = At::variant("loaded-latency", "read");
-        let few = self.measurements.values(read, "warps").first().copied();
-        let Some(few) = few else { return };
-        let Some((alone, _)) = middle(&self.measurements.slopes(read.at(&[("warps", few)]))) else {
+        let fewest = self.measurements.values(read, "warps").first().copied();
+        let Some(fewest) = fewest else { return };
+        let Some((alone, _)) = middle(&self.measurements.slopes(read.at(&[("warps", fewest)])))
+        else {
             return;
         };
         for (constant, variant, rate, bytes) in [
-            (Constant::LatencyOverlapRead, "read", Constant::DramReadRate, 4.0),
-            (Constant::LatencyOverlapMixed, "copy", Constant::DramMixedRate, 8.0),
+            (Constant::ChainOverlapRead, "read", Constant::DramReadRate, 4.0),
+            (Constant::ChainOverlapMixed, "copy", Constant::DramMixedRate, 8.0),
         ] {
             let Some(rate) = self.get(rate) else { continue };
             let at = At::variant("loaded-latency", variant);
-            let mut exponents: Vec<f64> = self
+            let exponents: Vec<f64> = self
                 .measurements
                 .values(at, "warps")
                 .into_iter()
@@ -651,18 +654,47 @@ impl Solver<'_, '_> {
                     comparable(alone, dram).then(|| exponent(alone, dram, both))
                 })
                 .collect();
-            exponents.extend(self.resident_overlap(variant, 4.0 * bytes / rate));
-            let what = format!("loaded-latency:{variant}, turnaround");
+            let what = format!("loaded-latency:{variant}");
             self.put(constant, &exponents, Origin::Fitted, &what);
         }
+        for (constant, variants, rate, bytes) in [
+            (
+                Constant::LatencyOverlapRead,
+                ["load-resident", "load-few"],
+                Constant::DramReadRate,
+                16.0,
+            ),
+            (
+                Constant::LatencyOverlapMixed,
+                ["copy-resident", "copy-few"],
+                Constant::DramMixedRate,
+                32.0,
+            ),
+        ] {
+            let Some(rate) = self.get(rate) else { continue };
+            let runs = self.resident(variants[0], bytes / rate);
+            let exponents: Vec<f64> = runs
+                .iter()
+                .filter(|run| comparable(run.waiting, run.dram))
+                .map(|run| exponent(run.waiting, run.dram, run.both))
+                .collect();
+            self.put(constant, &exponents, Origin::Fitted, &format!("turnaround:{}", variants[0]));
+            let Some(overlap) = self.get(constant) else { continue };
+            let Some(dispatch) = self.get(Constant::BlockDispatch) else { continue };
+            few.extend(self.resident(variants[1], bytes / 4.0 / rate).iter().filter_map(|run| {
+                let waited = norm(&[run.waiting, run.dram], overlap);
+                comparable(waited, dispatch).then(|| exponent(waited, dispatch, run.both))
+            }));
+        }
+        let what = "turnaround:load-few, turnaround:copy-few";
+        self.put(Constant::DispatchOverlap, &few, Origin::Fitted, what);
     }
 
-    /// The same of short blocks, `thread` seconds of DRAM for each of their
-    /// threads: one an SM at a time shows their latency.
-    fn resident_overlap(&self, variant: &str, thread: f64) -> Vec<f64> {
+    /// Short blocks, `thread` seconds of DRAM for each of their threads: one an SM
+    /// at a time shows their latency.
+    fn resident(&self, variant: &str, thread: f64) -> Vec<Resident> {
         /// Threads of a block in these runs.
         const THREADS: i64 = 256;
-        let variant = if variant == "read" { "load-resident" } else { "copy-resident" };
         let at = At::variant("turnaround", variant);
         let of = |resident: i64| {
             let params = [("resident", resident), ("threads", THREADS)];
@@ -670,13 +702,12 @@ impl Solver<'_, '_> {
         };
         // One at a time still moves its bytes; that is little beside its latency.
         let Some(alone) = of(1) else { return Vec::new() };
-        let dram = thread * THREADS as f64;
-        self.measurements
-            .values(at, "resident")
-            .into_iter()
+        let residents = self.measurements.values(at, "resident").into_iter();
+        residents
+            .filter(|resident| *resident > 1)
             .filter_map(|resident| {
-                let (waiting, both) = (alone / resident as f64, of(resident)?);
-                (resident > 1 && comparable(waiting, dram)).then(|| exponent(waiting, dram, both))
+                let (waiting, dram) = (alone / resident as f64, thread * THREADS as f64);
+                Some(Resident { waiting, dram, both: of(resident)? })
             })
             .collect()
     }
@@ -691,6 +722,16 @@ impl Solver<'_, '_> {
             self.notes.push(format!("not measured: {}", absent.join(", ")));
         }
     }
+}
+
+/// Seconds for each of many short blocks.
+struct Resident {
+    /// Latency ÷ blocks at a time, and SMs.
+    waiting: f64,
+    /// Time of DRAM.
+    dram: f64,
+    /// Measured.
+    both: f64,
 }
 
 /// Whether two terms are near enough to say how they combine.

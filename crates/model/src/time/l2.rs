@@ -58,10 +58,9 @@ pub(super) fn atomics(input: &Input<'_>) -> Result<f64, Missing> {
     let (lines, sectors) = (input.work.atomic_lines, input.moved.l2_atomic_sectors);
     let results = if lines > 0.0 { (input.work.atomic_result_lines / lines).min(1.0) } else { 0.0 };
     let mut sectors_time = 0.0;
-    for (share, of_one) in [
-        (1.0 - results, Constant::L2AtomicRequestRate),
-        (results, Constant::L2AtomicResultRate),
-    ] {
+    for (share, of_one) in
+        [(1.0 - results, Constant::L2AtomicRequestRate), (results, Constant::L2AtomicResultRate)]
+    {
         let rates = [of_one, Constant::L2AtomicRate];
         sectors_time += service(input, share * lines, share * sectors, rates)?;
     }

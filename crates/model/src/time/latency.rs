@@ -61,7 +61,8 @@ fn global_latency(input: &Input<'_>) -> Result<f64, Missing> {
     if input.moved.l2_read_sectors <= 0.0 && input.moved.l2_atomic_sectors <= 0.0 {
         return Ok(l1);
     }
-    let missed = share(input.moved.l2_read_sectors, work.load_sectors);
+    let waited_for = input.moved.l2_read_sectors + input.moved.l1_awaited_sectors;
+    let missed = share(waited_for, work.load_sectors);
     let each = work.load_sectors / work.load_requests.max(1.0);
     let any = if work.load_sectors > 0.0 { 1.0 - (1.0 - missed).powf(each.max(1.0)) } else { 1.0 };
     // Requests that miss ask L2 for a line each.

@@ -27,7 +27,12 @@
 //!   all terms but the giving out of blocks, with a smaller exponent
 //!   ([`Constant::LatencyOverlapRead`]); or with what DRAM reads and writes by
 //!   turns, with one that is smaller still ([`Constant::LatencyOverlapMixed`]),
-//!   if that takes longer.
+//!   if that takes longer. Blocks that start together ask and wait together:
+//!   for the share of blocks that are the first in their place, exponents of
+//!   their own ([`Constant::ChainOverlapRead`], [`Constant::ChainOverlapMixed`]).
+//!   What comes out, and the giving out of blocks, by a third
+//!   ([`Constant::DispatchOverlap`]): a place is not taken at once when it
+//!   becomes free.
 //!
 //! # Where a number is missing
 //!
@@ -43,7 +48,6 @@ mod l2;
 mod latency;
 mod path;
 mod waves;
-
 
 use crate::traffic::{self, LineAccesses};
 use crate::{Constant, Kind, Occupancy, Profile, Workload};
@@ -69,6 +73,8 @@ pub struct Moved {
     pub l2_partial_sectors: f64,
     /// Requests with such sectors.
     pub l2_partial_requests: f64,
+    /// Sectors found in L1 that take as long as from L2; 0 where nobody knows.
+    pub l1_awaited_sectors: f64,
     /// Of the sectors read from L2, those that take as long as from DRAM; where
     /// nobody knows, those that DRAM's bytes are.
     pub l2_awaited_sectors: f64,
@@ -84,6 +90,7 @@ impl Moved {
         Self {
             l2_partial_sectors: estimate.l2_partial_sectors,
             l2_partial_requests: estimate.l2_partial_requests,
+            l1_awaited_sectors: estimate.l1_awaited_sectors,
             l2_awaited_sectors: estimate.l2_awaited_sectors,
             dram_reads: estimate.dram_reads,
             dram_writes: estimate.dram_writes,
@@ -310,15 +317,21 @@ fn combined(input: &Input<'_>, terms: &[Component]) -> Result<f64, Missing> {
     };
     let mut parts: Vec<f64> = terms.iter().filter(alone).map(|term| term.seconds).collect();
     parts.push(of(&SLICES));
-    let (waits, busy) = (of(&[LATENCY]), norm(&parts, exponent));
-    let waited = norm(&[waits, busy], input.get(Constant::LatencyOverlapRead)?);
-    let by_turns = dram::by_turns(input)?;
-    let waited = if by_turns > 0.0 {
-        waited.max(norm(&[waits, by_turns], input.get(Constant::LatencyOverlapMixed)?))
-    } else {
-        waited
+    let (waits, busy, by_turns) = (of(&[LATENCY]), norm(&parts, exponent), dram::by_turns(input)?);
+    let waited = |read, mixed| -> Result<f64, Missing> {
+        let waited = norm(&[waits, busy], input.get(read)?);
+        if by_turns <= 0.0 {
+            return Ok(waited);
+        }
+        Ok(waited.max(norm(&[waits, by_turns], input.get(mixed)?)))
     };
-    Ok(norm(&[of(&[DISPATCH]), waited], exponent))
+    // Warps of blocks that start together go on together; those of blocks that
+    // take others' places do not.
+    let together = waited(Constant::ChainOverlapRead, Constant::ChainOverlapMixed)?;
+    let apart = waited(Constant::LatencyOverlapRead, Constant::LatencyOverlapMixed)?;
+    let first = input.waves.turns.max(1.0).recip();
+    let waited = first * together + (1.0 - first) * apart;
+    Ok(norm(&[of(&[DISPATCH]), waited], input.get(Constant::DispatchOverlap)?))
 }
 
 /// The p-norm. The largest is taken out first, so that no power underflows.

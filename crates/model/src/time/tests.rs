@@ -252,11 +252,8 @@ fn little_bounds_what_few_warps_can_read() {
     (work.slots, work.requests, work.tag_wavefronts) = (0.0, warps, warps);
     (work.data_wavefronts, work.load_requests, work.load_lines) = (warps, warps, warps);
     (work.load_sectors, work.store_lines) = (4.0 * warps, 0.0);
-    let moved = Moved {
-        l2_read_sectors: 4.0 * warps,
-        dram_read_bytes: 128.0 * warps,
-        ..Moved::default()
-    };
+    let moved =
+        Moved { l2_read_sectors: 4.0 * warps, dram_read_bytes: 128.0 * warps, ..Moved::default() };
     let found = estimate(&work, &moved, &profile()).expect("an estimate");
     let term = found.terms.iter().find(|term| term.name == "latency").expect("latency");
     let rate = 128.0 * warps / term.seconds;

@@ -19,7 +19,10 @@ pub(super) struct L1 {
     stamps: Vec<u32>,
     /// Readable sectors of each line, 4 bits.
     valid: Vec<u8>,
+    /// The round in which each line's sectors were fetched last.
+    fetched: Vec<u32>,
     now: u32,
+    round: u32,
 }
 
 /// Sectors of one line: bit `i` stands for sector `i`.
@@ -30,16 +33,34 @@ impl L1 {
     pub(super) fn new(sms: usize, bytes: u64, log: u32) -> Self {
         let sets = ((bytes / LINE_BYTES / WAYS as u64) >> log).max(1);
         let ways = sms * sets as usize * WAYS;
-        Self { sets, lines: vec![EMPTY; ways], stamps: vec![0; ways], valid: vec![0; ways], now: 0 }
+        Self {
+            sets,
+            lines: vec![EMPTY; ways],
+            stamps: vec![0; ways],
+            valid: vec![0; ways],
+            fetched: vec![0; ways],
+            now: 0,
+            round: 1,
+        }
     }
 
-    /// A load: the sectors that it must fetch from L2.
+    /// Begins a round: all blocks that run execute a statement in each.
+    pub(super) fn next_round(&mut self) {
+        self.round = self.round.wrapping_add(1);
+    }
+
+    /// A load: the sectors that it must fetch from L2, and those that are being
+    /// fetched by another load of this round.
     #[inline]
-    pub(super) fn load(&mut self, sm: usize, line: u64, sectors: Sectors) -> Sectors {
+    pub(super) fn load(&mut self, sm: usize, line: u64, sectors: Sectors) -> (Sectors, Sectors) {
         let (way, _) = self.touch(sm, line);
         let missing = sectors & !self.valid[way];
+        let awaited = if self.fetched[way] == self.round { sectors & !missing } else { 0 };
         self.valid[way] |= sectors;
-        missing
+        if missing != 0 {
+            self.fetched[way] = self.round;
+        }
+        (missing, awaited)
     }
 
     /// A store of `sectors`, of which `whole` are written wholly: whether the
@@ -87,6 +108,7 @@ impl L1 {
         }
         let way = first + oldest;
         (self.lines[way], self.stamps[way], self.valid[way]) = (line, self.now, 0);
+        self.fetched[way] = 0;
         (way, false)
     }
 }
@@ -95,29 +117,42 @@ impl L1 {
 mod tests {
     use super::*;
 
+    fn missing(l1: &mut L1, sm: usize, line: u64, sectors: Sectors) -> Sectors {
+        l1.load(sm, line, sectors).0
+    }
+
+    #[test]
+    fn who_comes_while_a_sector_is_fetched_waits_for_it() {
+        let mut l1 = L1::new(1, 16 * LINE_BYTES, 0);
+        assert_eq!(l1.load(0, 7, 0b0011), (0b0011, 0));
+        assert_eq!(l1.load(0, 7, 0b0110), (0b0100, 0b0010));
+        l1.next_round();
+        assert_eq!(l1.load(0, 7, 0b0111), (0, 0));
+    }
+
     #[test]
     fn a_line_keeps_the_sectors_it_fetched() {
         let mut l1 = L1::new(2, 16 * LINE_BYTES, 0);
-        assert_eq!(l1.load(0, 7, 0b0011), 0b0011);
-        assert_eq!(l1.load(0, 7, 0b0110), 0b0100);
-        assert_eq!(l1.load(1, 7, 0b0110), 0b0110, "another SM has its own");
+        assert_eq!(missing(&mut l1, 0, 7, 0b0011), 0b0011);
+        assert_eq!(missing(&mut l1, 0, 7, 0b0110), 0b0100);
+        assert_eq!(missing(&mut l1, 1, 7, 0b0110), 0b0110, "another SM has its own");
         assert!(l1.store(0, 7, 0b1000));
-        assert_eq!(l1.load(0, 7, 0b1111), 0, "what was written whole can be read");
+        assert_eq!(missing(&mut l1, 0, 7, 0b1111), 0, "what was written whole can be read");
         l1.forget(0, 7, 0b0001);
-        assert_eq!(l1.load(0, 7, 0b1111), 0b0001);
+        assert_eq!(missing(&mut l1, 0, 7, 0b1111), 0b0001);
         assert!(!l1.store(0, 8, 0), "a new line");
-        assert_eq!(l1.load(0, 8, 0b0001), 0b0001, "what was written partly cannot");
+        assert_eq!(missing(&mut l1, 0, 8, 0b0001), 0b0001, "what was written partly cannot");
     }
 
     #[test]
     fn the_least_recently_used_line_gives_way() {
         let mut l1 = L1::new(1, 16 * LINE_BYTES, 0);
         for line in 0..16 {
-            l1.load(0, line, 1);
+            missing(&mut l1, 0, line, 1);
         }
-        l1.load(0, 0, 1);
-        l1.load(0, 16, 1);
-        assert_eq!(l1.load(0, 0, 1), 0);
-        assert_eq!(l1.load(0, 1, 1), 1);
+        missing(&mut l1, 0, 0, 1);
+        missing(&mut l1, 0, 16, 1);
+        assert_eq!(missing(&mut l1, 0, 0, 1), 0);
+        assert_eq!(missing(&mut l1, 0, 1, 1), 1);
     }
 }

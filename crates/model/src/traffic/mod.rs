@@ -91,6 +91,9 @@ pub struct Estimate {
     pub dram_reads: LineAccesses,
     /// Lines written to DRAM, likewise.
     pub dram_writes: LineAccesses,
+    /// Sectors found in L1 that warps wait for as long as for L2, for they were
+    /// being fetched.
+    pub l1_awaited_sectors: f64,
     /// Sectors read from L2 that blocks wait for as long as for DRAM, for they were
     /// being fetched: by the reader or by another at about the same time.
     pub l2_awaited_sectors: f64,
@@ -266,6 +269,7 @@ impl Sums<'_> {
             fill_bytes: total(&|counts, group| counts.dram.filled[group] as f64) * sector,
             dram_reads: lines(&|counts| &counts.dram.read_lines),
             dram_writes: lines(&|counts| &counts.dram.written_lines),
+            l1_awaited_sectors: total(&|counts, group| counts.l1_awaited[group] as f64),
             l2_awaited_sectors: total(&|counts, group| counts.dram.awaited[group] as f64),
             l2_partial_sectors: total(&|counts, group| counts.partial_writes[group] as f64),
             l2_partial_requests: total(&|counts, group| counts.partial_lines[group] as f64),

@@ -16,6 +16,8 @@ const RECENT_STORES: usize = 8;
 pub(super) struct Counts {
     /// Sectors of loads and stores found in L1.
     pub(super) l1_hits: [u64; GROUPS],
+    /// Of these, sectors that were being fetched.
+    pub(super) l1_awaited: [u64; GROUPS],
     /// Sectors that L1 read from L2.
     pub(super) l2_reads: [u64; GROUPS],
     /// Sectors of stores.
@@ -98,6 +100,7 @@ impl Passage {
         let mut left = running.len();
         while left > 0 {
             left = 0;
+            self.l1.next_round();
             self.l2.next_round();
             for (slot, place) in running.iter_mut().enumerate() {
                 if place.is_none() {
@@ -178,10 +181,11 @@ impl Passage {
             let number = |sectors: Sectors| u64::from(sectors.count_ones());
             match action {
                 Action::Load | Action::LoadPastL1 => {
-                    let missing = match action {
+                    let (missing, awaited) = match action {
                         Action::Load => self.l1.load(sm, line, sectors),
-                        _ => sectors,
+                        _ => (sectors, 0),
                     };
+                    self.counts.l1_awaited[group] += number(awaited);
                     self.counts.l1_hits[group] += number(sectors & !missing);
                     if missing != 0 {
                         self.counts.l2_reads[group] += number(missing);
@@ -226,6 +230,7 @@ impl Counts {
         let [opening_writes, further_writes] = &mut self.dram.written_lines;
         let pairs = [
             (&mut self.l1_hits, &before.l1_hits),
+            (&mut self.l1_awaited, &before.l1_awaited),
             (&mut self.l2_reads, &before.l2_reads),
             (&mut self.l2_writes, &before.l2_writes),
             (&mut self.shared_writes, &before.shared_writes),
