@@ -1,8 +1,9 @@
 //! The traffic model against the counters of the recorded campaign: the
 //! families that it was developed on, and reduced against whole simulations.
 
-use coalescope_model::traffic::{Geometry, Options, SmLimits, traffic};
+use coalescope_model::traffic::{Geometry, Options, SECTOR_BYTES, SmLimits, traffic};
 use flate2::read::GzDecoder;
+use proptest::prelude::*;
 use rayon::prelude::*;
 use record::{KernelKind, Part, RunRecord, read_runs};
 use scenario::{Run, Scenario};
@@ -177,7 +178,10 @@ fn the_counters_of_the_development_families() {
                 .map(|(buffer, placed)| placed.base - buffer.offset_bytes)
                 .collect();
             let geometry = h200(&run, record.launch.registers);
-            let estimate = traffic(&run, &bases, &rules, &geometry, &Options::default())
+            // As the command simulates them.
+            let together = runs(&record.scenario, &[]).len();
+            let options = Options { together, ..Options::default() };
+            let estimate = traffic(&run, &bases, &rules, &geometry, &options)
                 .unwrap_or_else(|error| panic!("{}: {error:?}", record.point()))
                 .expect("a rule set with sectors");
             let measured = record.traffic.clone().expect("counted");
@@ -264,6 +268,66 @@ fn a_reduced_simulation_is_off_the_whole_one_by_no_more_than_it_says() {
         }
     }
     assert!(reduced_runs > 0, "none of the launches was large enough to be reduced");
+}
+
+/// Sectors that the loads and the stores of a run ask global memory for.
+fn asked(run: &Run, rules: &RuleSet) -> [u128; 2] {
+    let bases = run.assumed_bases();
+    let counts = scenario::count::count(run, rules, &bases, &scenario::count::Options::default());
+    let counts = counts.unwrap_or_else(|error| panic!("{error:?}"));
+    let mut sectors = [0; 2];
+    for (site, counted) in run.program.sites.iter().zip(&counts.sites) {
+        let at = match site.op.kind {
+            simulator::OpKind::Load => 0,
+            simulator::OpKind::Store => 1,
+            _ => panic!("{} has atomics", run.scenario),
+        };
+        if site.op.space == simulator::Space::Global {
+            sectors[at] += counted.totals.sectors.expect("a rule set with sectors");
+        }
+    }
+    sectors
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Nothing comes from nowhere: L2 gives what L1 asks for and lacks, stores
+    /// write through, DRAM gives what L2 lacks and takes what was changed.
+    #[test]
+    fn sectors_are_conserved(pattern in 0_usize..5, n in 1_u64..40_000, by in 0_u64..40) {
+        let rules = RuleSet::for_arch("9.0").expect("shipped");
+        let side = (n % 300 + 1).to_string();
+        let (n, by) = (n.to_string(), by.to_string());
+        let (name, values) = match pattern {
+            0 => ("strided", vec![("n", n.as_str()), ("stride", by.as_str())]),
+            1 => ("misaligned-copy", vec![("n", n.as_str()), ("offset", by.as_str())]),
+            2 => ("random-gather", vec![("n", n.as_str()), ("window", "4096")]),
+            3 => ("scatter", vec![("n", n.as_str())]),
+            _ => ("transpose", vec![("width", side.as_str()), ("height", "96")]),
+        };
+        for run in runs(name, &set(&values)) {
+            let geometry = Geometry { store_merge_share: 0.0, ..small(&run) };
+            let options = Options { exact: true, ..Options::default() };
+            let estimate = traffic(&run, &run.assumed_bases(), &rules, &geometry, &options);
+            let estimate = estimate.expect("no error").expect("sectors");
+            let moved = &estimate.traffic;
+            let [loads, stores] = asked(&run, &rules);
+            let value = |field: Option<u128>| field.expect("simulated");
+            let (hits, reads) = (value(moved.l1_hit_sectors), value(moved.l2_read_sectors));
+            prop_assert_eq!(value(moved.l2_write_sectors), stores);
+            prop_assert!(reads <= loads, "{} of {}", reads, loads);
+            // A hit of a store is written through all the same.
+            prop_assert!(hits + reads >= loads && hits + reads <= loads + stores);
+            let sector = u128::from(SECTOR_BYTES);
+            let access = u128::from(geometry.dram_access_bytes);
+            let (dram_reads, dram_writes) =
+                (value(moved.dram_read_bytes), value(moved.dram_write_bytes));
+            prop_assert!(dram_reads <= reads * access + stores * sector);
+            prop_assert!(dram_writes + estimate.dirty_bytes as u128 <= stores * sector);
+            prop_assert!(stores == 0 || dram_writes + estimate.dirty_bytes as u128 > 0);
+        }
+    }
 }
 
 #[test]

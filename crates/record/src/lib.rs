@@ -128,6 +128,6 @@ pub use jsonl::{BadLine, BadLineKind, MAX_LINE_BYTES, read_runs, write_run};
 pub use metrics::{Counted, Level, Metric, MetricMap};
 pub use run::{
     Access, Bandwidth, Bases, Buffer, CacheState, Clocks, Efficiency, FORMAT, KernelKind,
-    KernelTotals, Launch, Map, OpClass, Part, ReferenceSpeed, RunRecord, Sampled, Source, Spread,
-    Time, Traffic, Value, median,
+    KernelTotals, Launch, Map, OpClass, Part, ReferenceSpeed, RunRecord, Sampled, SampledTraffic,
+    Source, Spread, Time, Traffic, Value, median,
 };

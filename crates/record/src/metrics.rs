@@ -312,6 +312,7 @@ impl MetricMap {
                 l2_atomic_sectors: sum("l2_atomic_sectors", Level::Hardware, &atomic),
                 dram_read_bytes: whole("dram_read_bytes"),
                 dram_write_bytes: whole("dram_write_bytes"),
+                sampled: None,
             },
             seconds: value("seconds", None, Level::Hardware).and_then(|value| value.as_f64()),
         }

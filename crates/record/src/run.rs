@@ -539,6 +539,25 @@ pub struct Traffic {
     /// Bytes written to DRAM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_write_bytes: Option<u128>,
+    /// Predicted: from which part of the launch, where not from all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<SampledTraffic>,
+}
+
+/// The part of a launch that its traffic was simulated from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampledTraffic {
+    /// One in so many lines.
+    pub one_line_in: u32,
+    /// Blocks simulated.
+    pub blocks: u64,
+    /// Blocks of the launch.
+    pub of: u64,
+    /// Three standard errors of the sectors read from and written to L2, and
+    /// what a reduced cache gets wrong.
+    pub l2_sectors_deviation: u64,
+    /// The same of the bytes read from and written to DRAM.
+    pub dram_bytes_deviation: u64,
 }
 
 /// How long the kernel takes.

@@ -1,7 +1,7 @@
 //! What of a device the traffic depends on, for one launch.
 
 use crate::occupancy;
-use crate::profile::{Constant, Profile};
+use crate::profile::{Constant, Kind, Profile};
 use scenario::Launch;
 
 /// Bytes of a sector: the rule sets whose caches are modelled have these.
@@ -44,7 +44,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// What a launch finds on a device.
+    /// What a launch finds on a device. No data sheet says how much L2 fetches
+    /// for a missing sector: with one, it is taken to fetch nothing else.
     ///
     /// # Errors
     /// The constant that the profile lacks.
@@ -67,7 +68,10 @@ impl Geometry {
             l2_dirty_share: or(Constant::L2DirtyShare, 1.0),
             l2_partial_share: or(Constant::L2PartialShare, 1.0),
             l2_dirty_before_bytes: or(Constant::L2DirtyBefore, 0.0) as u64,
-            dram_access_bytes: get(Constant::DramAccessBytes)? as u64,
+            dram_access_bytes: match profile.kind {
+                Kind::Measured => get(Constant::DramAccessBytes)? as u64,
+                Kind::Specification => or(Constant::DramAccessBytes, SECTOR_BYTES as f64) as u64,
+            },
             dram_granule_bytes: or(Constant::DramGranuleBytes, 256.0) as u64,
             store_merge_share: or(Constant::StoreMergeShare, 0.0),
         })
@@ -110,7 +114,8 @@ impl SmLimits {
             blocks: get(Constant::BlocksPerSm)?,
             registers: get(Constant::RegistersPerSm)?,
             shared_bytes: get(Constant::SharedBytesPerSm)?,
-            reserved_bytes: get(Constant::SharedBytesReserved)?,
+            // Before compute capability 8.0 the driver reserves none.
+            reserved_bytes: get(Constant::SharedBytesReserved).unwrap_or(0),
             memory_bytes: get(Constant::L1BytesPerSm)?,
         })
     }

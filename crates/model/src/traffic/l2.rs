@@ -50,12 +50,9 @@ struct Way {
     follows: bool,
     /// The round in which sectors were fetched last.
     fetched: u32,
-    /// Bytes written of the sectors that are partly written.
-    bytes: u128,
 }
 
-const NO_LINE: Way =
-    Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, fetched: 0, bytes: 0 };
+const NO_LINE: Way = Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, fetched: 0 };
 
 impl Way {
     fn partial(&self) -> Sectors {
@@ -77,6 +74,9 @@ pub(super) struct L2 {
     partitions: usize,
     sets: u64,
     ways: Vec<Way>,
+    /// Of each way, the bytes written of its sectors that are partly written. By
+    /// themselves, for they are seldom looked at, and a set is searched often.
+    bytes: Vec<u128>,
     dirty_ways: usize,
     partial_ways: usize,
     /// Sectors fetched together.
@@ -101,6 +101,7 @@ impl L2 {
             partitions,
             sets,
             ways: vec![NO_LINE; partitions * sets as usize * WAYS],
+            bytes: vec![0; partitions * sets as usize * WAYS],
             dirty_ways: share(geometry.l2_dirty_share),
             partial_ways: share(geometry.l2_partial_share),
             access_sectors: (geometry.dram_access_bytes / SECTOR_BYTES).clamp(1, 4) as u32,
@@ -176,14 +177,15 @@ impl L2 {
         way.valid |= whole;
         let mut partial = sectors & !way.valid;
         if partial != 0 {
+            let written = &mut self.bytes[at];
             if way.partial() == 0 {
-                way.bytes = 0;
+                *written = 0;
             }
-            way.bytes |= bytes;
+            *written |= bytes;
             while partial != 0 {
                 let sector = partial.trailing_zeros();
                 partial &= partial - 1;
-                if (way.bytes >> (32 * sector)) as u32 == u32::MAX {
+                if (*written >> (32 * sector)) as u32 == u32::MAX {
                     way.valid |= 1 << sector;
                 }
             }

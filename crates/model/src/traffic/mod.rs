@@ -45,22 +45,30 @@ pub use geometry::{Geometry, LINE_BYTES, SECTOR_BYTES, SmLimits};
 
 use blocks::{Blocks, Work};
 use passage::{Counts, Passage, Segment};
-use record::Traffic;
+use record::{SampledTraffic, Traffic};
 use sampling::{GROUPS, Sampling, deviation};
 use scenario::eval::{Evaluator, Limits};
 use scenario::{Diagnostic, Run};
 use simulator::RuleSet;
 
-/// Lines simulated in a reduced run: half a second or so.
-const SIMULATED_LINES: f64 = 12e6;
-/// Lines gone through to find those.
-const VISITED_LINES: f64 = 200e6;
-/// Accesses evaluated block by block.
-const EVALUATED_ACCESSES: f64 = 2e6;
+/// Lines simulated of the runs that are reduced together: half a second or so.
+const SIMULATED_LINES: f64 = 3e6;
+/// Lines that a run may take all the same where it can't be thinned out so far. What
+/// L2 holds when a part of a launch begins is not what it would hold, so that some
+/// blocks stand less well for all than some lines do.
+const SIMULATED_LINES_OF_A_RUN: f64 = 2e6;
+/// Lines gone through to find those, of all runs and of one.
+const VISITED_LINES: f64 = 300e6;
+const VISITED_LINES_OF_A_RUN: f64 = 30e6;
+/// Accesses evaluated block by block, of all runs.
+const EVALUATED_ACCESSES: f64 = 5e5;
 /// Most that lines are thinned out: one in 2^this.
 const MOST_THINNING: u32 = 8;
-/// Granules of the smallest buffer that must be left.
-const LEAST_GRANULES: u64 = 16;
+/// Granules of the smallest buffer that must be left: what fits a cache or doesn't
+/// is decided by them.
+const LEAST_GRANULES: u64 = 64;
+/// Lines of an SM's L1 that must be left.
+const LEAST_L1_LINES: u64 = 64;
 /// What a cache that is simulated by some of its lines gets wrong beside chance:
 /// the sets of a smaller cache are filled less evenly. SHARDS (see
 /// [`Sampling`]) reports errors of the miss ratio about this large.
@@ -69,14 +77,24 @@ const THINNED_CACHE_ERROR: f64 = 0.01;
 const RUNS: u64 = 8;
 
 /// How to simulate.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Simulate every line of every block, however long it takes.
     pub exact: bool,
     /// Let the launch find in L2 what a first one left there.
     pub warm: bool,
+    /// Runs that share a second or so of one core where they are reduced: those of
+    /// a scenario, whichever of them are asked for, so that a run's result does
+    /// not depend on the others.
+    pub together: usize,
     /// When to give up evaluating.
     pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { exact: false, warm: false, together: 1, limits: Limits::default() }
+    }
 }
 
 /// What a launch moves.
@@ -163,7 +181,7 @@ pub fn traffic(
     let mut blocks = Blocks::new(&evaluator, rules)?;
     let (sampling, segments) = match options.exact {
         true => (Sampling { log: 0 }, whole(blocks.count())),
-        false => reduction(run, geometry, blocks.count(), blocks.work()?),
+        false => reduction(run, geometry, blocks.count(), blocks.work()?, options.together),
     };
     let mut passage = Passage::new(geometry, sampling);
     if options.warm {
@@ -179,19 +197,31 @@ fn whole(blocks: u64) -> Vec<Segment> {
 }
 
 /// What to simulate of a launch.
-fn reduction(run: &Run, geometry: &Geometry, blocks: u64, work: Work) -> (Sampling, Vec<Segment>) {
+fn reduction(
+    run: &Run,
+    geometry: &Geometry,
+    blocks: u64,
+    work: Work,
+    together: usize,
+) -> (Sampling, Vec<Segment>) {
+    let each = |all: f64| all / together.max(1) as f64;
+    let simulated_lines = each(SIMULATED_LINES);
     let granules = run.buffers.iter().map(|buffer| buffer.bytes / geometry.dram_granule_bytes);
     let least = granules.min().unwrap_or(0) / LEAST_GRANULES;
+    let least = least.min(geometry.l1_bytes / LINE_BYTES / LEAST_L1_LINES);
     let most = least.max(1).ilog2().min(MOST_THINNING);
-    let wanted = (work.lines / SIMULATED_LINES).max(1.0).log2().ceil() as u32;
+    let wanted = (work.lines / simulated_lines).max(1.0).log2().ceil() as u32;
     let log = wanted.min(most);
-    let of_lines = SIMULATED_LINES * f64::from(1_u32 << log) / work.lines;
-    let share =
-        of_lines.min(VISITED_LINES / work.lines).min(EVALUATED_ACCESSES / work.evaluated).min(1.0);
-    let together = u64::from(geometry.sms) * u64::from(geometry.resident_blocks);
+    let of_lines =
+        simulated_lines.max(SIMULATED_LINES_OF_A_RUN) * f64::from(1_u32 << log) / work.lines;
+    let share = of_lines
+        .min(each(VISITED_LINES).min(VISITED_LINES_OF_A_RUN) / work.lines)
+        .min(each(EVALUATED_ACCESSES) / work.evaluated)
+        .min(1.0);
+    let resident = u64::from(geometry.sms) * u64::from(geometry.resident_blocks);
     let of_run = (blocks as f64 * share / RUNS as f64) as u64;
     // A run must be longer than what is under way at its start.
-    let of_run = of_run.max(4 * together);
+    let of_run = of_run.max(4 * resident);
     if share >= 1.0 || of_run.saturating_mul(RUNS) >= blocks {
         return (Sampling { log }, whole(blocks));
     }
@@ -250,6 +280,18 @@ impl Sums<'_> {
             .map(|(segment, counts)| segment.weight * counts.l2_atomics as f64)
             .sum();
         let count = |value: f64| Some(value.round().max(0.0) as u128);
+        let simulated = self.segments.iter().map(|segment| segment.blocks).sum();
+        let one_line_in = self.factor as u32;
+        let l2_sectors = |counts: &Counts, group: usize| {
+            counts.l2_reads[group] as f64 + l2_writes(counts, group)
+        };
+        let dram_sectors =
+            |counts: &Counts, group: usize| dram_reads(counts, group) + written(counts, group);
+        let deviation = Deviation {
+            l2_sectors: self.deviation(&l2_sectors),
+            dram_bytes: self.deviation(&dram_sectors) * sector,
+        };
+        let is_whole = one_line_in == 1 && simulated == blocks;
         let traffic = Traffic {
             l1_hit_sectors: count(total(&|counts, group| counts.l1_hits[group] as f64)),
             l2_read_sectors: count(total(&|counts, group| counts.l2_reads[group] as f64)),
@@ -257,13 +299,14 @@ impl Sums<'_> {
             l2_atomic_sectors: (atomics > 0.0).then(|| count(atomics)).flatten(),
             dram_read_bytes: count(total(&dram_reads) * sector),
             dram_write_bytes: count(total(&written) * sector),
+            sampled: (!is_whole).then(|| SampledTraffic {
+                one_line_in,
+                blocks: simulated,
+                of: blocks,
+                l2_sectors_deviation: deviation.l2_sectors.ceil() as u64,
+                dram_bytes_deviation: deviation.dram_bytes.ceil() as u64,
+            }),
         };
-        let simulated = self.segments.iter().map(|segment| segment.blocks).sum();
-        let l2_sectors = |counts: &Counts, group: usize| {
-            counts.l2_reads[group] as f64 + l2_writes(counts, group)
-        };
-        let dram_sectors =
-            |counts: &Counts, group: usize| dram_reads(counts, group) + written(counts, group);
         Estimate {
             traffic,
             fill_bytes: total(&|counts, group| counts.dram.filled[group] as f64) * sector,
@@ -277,11 +320,8 @@ impl Sums<'_> {
             resident_blocks: geometry.resident_blocks,
             blocks_simulated: simulated,
             blocks,
-            one_line_in: self.factor as u32,
-            deviation: Deviation {
-                l2_sectors: self.deviation(&l2_sectors),
-                dram_bytes: self.deviation(&dram_sectors) * sector,
-            },
+            one_line_in,
+            deviation,
         }
     }
 
