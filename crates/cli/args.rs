@@ -51,11 +51,16 @@ pub(crate) enum Color {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Count how a scenario's accesses fall on sectors and lines, without a GPU.
+    /// Predict counts, traffic and time of a scenario, without a GPU.
     #[command(after_help = "Examples:
   coalescope sim scenarios                      every scenario of a folder
   coalescope sim strided --set stride=3         one point instead of the sweep
-  coalescope sim strided --arch 9.0 --csv       one row an access
+  coalescope sim strided --device a100          traffic, and the least time, on an A100
+  coalescope sim strided --arch 9.0 --csv       counts alone, one row an access
+
+Traffic of large launches is simulated on some of their lines and blocks, and how
+far that may be off is stated. Times of devices that nobody calibrated are lower
+bounds from data sheets.
 
 SCENARIO is a file, a folder of files, or the name of a shipped scenario.")]
     Sim(SimArgs),
@@ -166,6 +171,7 @@ usable GPU.")]
   coalescope compare transpose strided                  only these
   coalescope compare -o plots                           charts (SVG, PNG), report.html, claims.md
   coalescope compare --measured mine.jsonl -o out       another device's records
+  coalescope compare --measured mine.jsonl --device mine.toml   by another profile
   coalescope compare --claims                           what tutorials say, judged
 
 Predictions are made with the buffers where the device had them. Of the records
@@ -310,17 +316,18 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Compute capability of the rule set; several, separated by commas, stand
-    /// side by side.
-    #[arg(long, default_value = "9.0", value_delimiter = ',', value_name = "CC")]
+    /// Count alone, by the rule set of this compute capability; several,
+    /// separated by commas, stand side by side.
+    #[arg(long, value_delimiter = ',', value_name = "CC")]
     pub(crate) arch: Vec<String>,
 
-    /// Device profile, by name or as a file: predict the time, too, by its
-    /// compute capability's rules.
+    /// Device profile, by name or as a file: counts by the rules of its compute
+    /// capability, traffic and time by its numbers. The H200's where neither it
+    /// nor --arch is given.
     #[arg(long, conflicts_with = "arch", value_name = "NAME|FILE")]
     pub(crate) device: Option<String>,
 
-    /// Count every warp, also where that takes long.
+    /// Count every warp and simulate every line, also where that takes long.
     #[arg(long)]
     pub(crate) exact: bool,
 
@@ -378,9 +385,14 @@ pub(crate) struct SuggestArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Compute capability of the rule set.
-    #[arg(long, default_value = "9.0", value_name = "CC")]
-    pub(crate) arch: String,
+    /// Rank by counts alone, by the rule set of this compute capability.
+    #[arg(long, value_name = "CC")]
+    pub(crate) arch: Option<String>,
+
+    /// Device profile, by name or as a file: rank by predicted time where it was
+    /// measured, else by counts. The H200's where neither it nor --arch is given.
+    #[arg(long, conflicts_with = "arch", value_name = "NAME|FILE")]
+    pub(crate) device: Option<String>,
 
     /// Show every layout, not only the best dozen.
     #[arg(long)]
@@ -481,6 +493,16 @@ pub(crate) struct CompareArgs {
     /// Compute capability of the rule set; the record's where it is left out.
     #[arg(long, value_name = "CC")]
     pub(crate) arch: Option<String>,
+
+    /// Device profile that predicts traffic and time, by name or as a file; that
+    /// of the record's device where one ships, else the H200's.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) device: Option<String>,
+
+    /// Print the errors of the predicted times by family, as `sim` reads them
+    /// (crates/model/errors.toml).
+    #[arg(long, conflicts_with_all = ["claims", "json", "csv"])]
+    pub(crate) known_errors: bool,
 
     /// Print the claims of tutorials with what each comes to.
     #[arg(long)]

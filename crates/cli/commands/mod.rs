@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod lab;
 pub(crate) mod list;
 pub(crate) mod measure;
+mod moved;
 pub(crate) mod sim;
 pub(crate) mod suggest;
 pub(crate) mod table;

@@ -1,4 +1,5 @@
-//! `coalescope sim`: how a scenario's accesses fall on sectors and lines.
+//! `coalescope sim`: how a scenario's accesses fall on sectors and lines, what it
+//! moves and how long it takes.
 
 use crate::args::SimArgs;
 use crate::commands::table::Report;
@@ -6,42 +7,54 @@ use crate::commands::{GOOD, bad_input};
 use crate::progress;
 use crate::selection::{Complaints, profile, rule_sets, runs, scenarios};
 use anyhow::Result;
-use model::predict::KnownErrors;
-use model::time::Moved;
-use model::{Profile, Workload};
-use record::{Access, Bases, KernelTotals, RunRecord, Source};
+use model::Profile;
+use model::predict::{Counted, KnownErrors};
+use record::{Access, Bases, CacheState, KernelTotals, RunRecord, Source};
 use scenario::count::{self, LaunchCounts};
 use scenario::program::Scalar;
 use scenario::run::ParamValue;
-use scenario::{Diagnostics, Options, Run, RunPlan};
+use scenario::{Diagnostics, Options, Run, RunPlan, Scenario};
 use simulator::RuleSet;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// The profile that predicts where no other is named.
+pub(crate) const DEFAULT_DEVICE: &str = "h200";
+
+/// The rule set of a caller who names neither it nor a device.
+pub(crate) const DEFAULT_ARCH: &str = "9.0";
+
 /// Counts every run that the arguments select and prints the result.
 pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
     let mut complaints = Complaints::default();
-    let device = args.device.as_deref().and_then(|name| profile(name, &mut complaints));
-    let archs = device.as_ref().map_or_else(|| args.arch.clone(), |d| vec![d.arch.clone()]);
+    let profile = match &args.device {
+        Some(name) => profile(name, &mut complaints),
+        // Who names a rule set asks for counts alone.
+        None if args.arch.is_empty() => Profile::shipped(DEFAULT_DEVICE),
+        None => None,
+    };
+    let archs = match (&profile, args.arch.as_slice()) {
+        (Some(profile), _) => vec![profile.arch.clone()],
+        (None, []) => vec![DEFAULT_ARCH.to_owned()],
+        (None, archs) => archs.to_vec(),
+    };
     let rules = rule_sets(&archs, &mut complaints);
-    if rules.is_empty() || args.device.is_some() && device.is_none() {
+    if rules.is_empty() || args.device.is_some() && profile.is_none() {
         return Ok(bad_input());
     }
+    let device = profile.map(Device::new);
     let scenarios = scenarios(&args.selection.scenarios, &mut complaints);
     let mut sink = Sink::new(args)?;
     for scenario in &scenarios {
         let plans = runs(scenario, &args.selection, Options::default(), &mut complaints);
-        let mut report = Report::new(scenario, &rules);
+        let mut report = Report::new(scenario, &rules, device.as_ref());
+        let traffic = traffic_options(scenario, args.exact);
         for plan in plans {
             for (arch, rules) in &rules {
-                match predict(&plan, arch, rules, args.exact) {
-                    Ok(mut prediction) => {
-                        if let Some(device) = &device {
-                            prediction.add_time(device);
-                        }
-                        sink.one(&plan, &prediction, &mut report)?;
-                    }
+                let on = device.as_ref().map(|device| (device, &traffic));
+                match predict_on(&plan, arch, rules, args.exact, on) {
+                    Ok(prediction) => sink.one(&plan, &prediction, &mut report)?,
                     Err(errors) => {
                         complaints.diagnostics(&errors);
                         // Another rule set would say the same.
@@ -56,6 +69,37 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode> {
     Ok(if complaints.any() { bad_input() } else { GOOD })
 }
 
+/// A device to predict for.
+pub(crate) struct Device {
+    pub(crate) profile: Profile,
+    errors: KnownErrors,
+}
+
+impl Device {
+    pub(crate) fn new(profile: Profile) -> Self {
+        Self { profile, errors: KnownErrors::shipped() }
+    }
+
+    /// Adds what the profile says of a counted run.
+    fn add_to(
+        &self,
+        record: &mut RunRecord,
+        counted: &Counted<'_>,
+        options: &model::traffic::Options,
+    ) {
+        record.device = Some(self.profile.name.clone());
+        let cache = if options.warm { CacheState::Warm } else { CacheState::Cold };
+        record.cache = Some(cache);
+        model::predict::predict(counted, &self.profile, options, &self.errors).into_record(record);
+    }
+}
+
+/// How the traffic of a scenario's runs is simulated.
+pub(crate) fn traffic_options(scenario: &Scenario, exact: bool) -> model::traffic::Options {
+    let together = scenario.runs(&[], Options::default()).map_or(1, |plans| plans.len());
+    model::traffic::Options { exact, together, ..model::traffic::Options::default() }
+}
+
 /// A run with its counts by one rule set.
 pub(crate) struct Prediction {
     pub(crate) run: Run,
@@ -65,37 +109,26 @@ pub(crate) struct Prediction {
     pub(crate) record: RunRecord,
 }
 
-impl Prediction {
-    /// Adds what the profile says of the run's time; where it can't be told, a
-    /// warning says why.
-    fn add_time(&mut self, profile: &Profile) {
-        let record = &mut self.record;
-        record.device = Some(profile.name.clone());
-        let Some(traffic) = &record.traffic else {
-            record.warnings.push("no time: what the run moves is not predicted".to_owned());
-            return;
-        };
-        let work = match Workload::of(&self.run, &self.counts.sites, None) {
-            Ok(work) => work,
-            Err(error) => {
-                record.warnings.push(format!("no time: {}", error.message));
-                return;
-            }
-        };
-        let (moved, errors) = (Moved::of(traffic), KnownErrors::shipped());
-        match model::predict::time(&work, &moved, profile, &self.run.scenario, &errors) {
-            Ok(time) => record.time = Some(time),
-            Err(missing) => record.warnings.push(format!("no time: {missing}")),
-        }
-    }
-}
-
 /// Builds a run and counts it.
 pub(crate) fn predict(
     plan: &RunPlan,
     arch: &str,
     rules: &RuleSet,
     exact: bool,
+) -> Result<Prediction, Diagnostics> {
+    predict_on(plan, arch, rules, exact, None)
+}
+
+/// A device to predict for, and how its traffic is simulated.
+pub(crate) type On<'a> = Option<(&'a Device, &'a model::traffic::Options)>;
+
+/// Builds a run, counts it, and predicts it for a device.
+fn predict_on(
+    plan: &RunPlan,
+    arch: &str,
+    rules: &RuleSet,
+    exact: bool,
+    on: On<'_>,
 ) -> Result<Prediction, Diagnostics> {
     let run = plan.build()?;
     let bases = run.assumed_bases();
@@ -106,7 +139,7 @@ pub(crate) fn predict(
         bar.set_position(done);
     };
     let options = count::Options { exact, progress: Some(&report), ..count::Options::default() };
-    let prediction = predict_at(run, arch, rules, Placed::Assumed(bases), &options);
+    let prediction = predict_at(run, arch, rules, Placed::Assumed(bases), &options, on);
     bar.finish_and_clear();
     prediction
 }
@@ -119,13 +152,15 @@ pub(crate) enum Placed {
     Given(Vec<u64>),
 }
 
-/// Counts a run that is built, with its buffers at given places.
+/// Counts a run that is built, with its buffers at given places, and predicts
+/// it for a device.
 pub(crate) fn predict_at(
     run: Run,
     arch: &str,
     rules: &RuleSet,
     placed: Placed,
     options: &count::Options<'_>,
+    on: On<'_>,
 ) -> Result<Prediction, Diagnostics> {
     let (bases, how) = match placed {
         Placed::Assumed(bases) => (bases, Bases::Assumed),
@@ -135,6 +170,10 @@ pub(crate) fn predict_at(
         .map_err(|error| Diagnostics::new(Arc::clone(&run.sources), vec![error]))?;
     let mut record = record_of(&run, arch, &counts, &bases);
     record.bases = Some(how);
+    if let Some((device, traffic)) = on {
+        let counted = Counted { run: &run, rules, bases: &bases, sites: &counts.sites };
+        device.add_to(&mut record, &counted, traffic);
+    }
     Ok(Prediction { run, arch: arch.to_owned(), rules: rules.clone(), counts, record })
 }
 

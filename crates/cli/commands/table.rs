@@ -1,11 +1,12 @@
 //! The table of `coalescope sim`: one row an access, the worst of a run first;
 //! `#` is an access's number in the program.
 
-use crate::commands::sim::Prediction;
+use crate::commands::moved::Moved;
+use crate::commands::sim::{Device, Prediction};
 use advise::Verdict;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
-use record::{Time, units};
+use record::units;
 use scenario::count::Sampled;
 use scenario::program::SiteId;
 use scenario::{Run, RunPlan, Scenario};
@@ -27,6 +28,8 @@ pub(crate) struct Report {
     runs: usize,
     several_archs: bool,
     rows: Vec<Row>,
+    /// What the runs move and how long they take, where that was asked for.
+    moved: Option<Moved>,
     /// Each access in the run in which it does worst.
     worst: Vec<Worst>,
     /// What to do about them.
@@ -56,7 +59,11 @@ struct Row {
 }
 
 impl Report {
-    pub(crate) fn new(scenario: &Scenario, rules: &[(String, RuleSet)]) -> Self {
+    pub(crate) fn new(
+        scenario: &Scenario,
+        rules: &[(String, RuleSet)],
+        device: Option<&Device>,
+    ) -> Self {
         let about = rules
             .iter()
             .map(|(arch, rules)| {
@@ -70,6 +77,7 @@ impl Report {
             runs: 0,
             several_archs: rules.len() > 1,
             rows: Vec::new(),
+            moved: device.map(Moved::new),
             worst: Vec::new(),
             advice: Vec::new(),
         }
@@ -121,8 +129,8 @@ impl Report {
         for warning in &prediction.record.warnings {
             self.note(&label, warning.clone());
         }
-        if let Some(text) = prediction.record.time.as_ref().and_then(time) {
-            self.note(&label, text);
+        if let Some(moved) = &mut self.moved {
+            moved.add(label.clone(), &prediction.record);
         }
         for (site, counted) in run.program.sites.iter().zip(&counts.sites) {
             if counted.uncounted.is_none() {
@@ -320,6 +328,9 @@ impl fmt::Display for Report {
         for line in table.lines() {
             writeln!(f, "{}", line.trim_end())?;
         }
+        if let Some(moved) = &self.moved {
+            write!(f, "{moved}")?;
+        }
         for advice in &self.advice {
             writeln!(f, "→ {advice}")?;
         }
@@ -337,25 +348,6 @@ impl fmt::Display for Report {
         }
         writeln!(f)
     }
-}
-
-/// A predicted time in words: how long, what bounds it, how sure that is.
-fn time(time: &Time) -> Option<String> {
-    let bound_by = time.bound_by.as_deref().unwrap_or("nothing known");
-    if let Some(seconds) = time.at_least_seconds {
-        let seconds = units::seconds(seconds);
-        return Some(format!("at least {seconds} by {bound_by} (specification, error unknown)"));
-    }
-    let seconds = units::seconds(time.seconds?);
-    let next = match (&time.next, time.next_share) {
-        (Some(next), Some(share)) => format!(", next {next} at {} of it", units::percent(share)),
-        _ => String::new(),
-    };
-    let error = match time.known_error {
-        Some(error) => format!("known error {}", units::percent(error)),
-        None => "error not yet known".to_owned(),
-    };
-    Some(format!("{seconds}, bound by {bound_by}{next}; {error}"))
 }
 
 /// How far estimated counts may be off: `tag_wavefronts ± 0.2 %`.
