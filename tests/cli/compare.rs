@@ -116,3 +116,48 @@ fn the_claims_in_plots_are_up_to_date() {
         }
     }
 }
+
+/// A device with every constant, as if it had been calibrated.
+const MADE_UP: &str = "tests/cli/profiles/made-up.toml";
+
+#[test]
+fn a_profile_predicts_traffic_and_time_of_every_run() {
+    let output = coalescope(&["compare", "strided", "--device", MADE_UP, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the profile is of Made-up, the records of NVIDIA H200"));
+    for point in json_lines(&output) {
+        assert!(point["bound_by"].is_string(), "{point}");
+        let figures = point["figures"].as_array().expect("figures");
+        for name in ["l2_sectors", "dram_bytes", "seconds"] {
+            let figure = figures.iter().find(|figure| figure["quantity"] == name);
+            let figure = figure.unwrap_or_else(|| panic!("{name}: {point}"));
+            for side in ["predicted", "measured", "error"] {
+                assert!(figure[side].is_number(), "{side}: {point}");
+            }
+        }
+    }
+    let table = stdout(&coalescope(&["compare", "strided", "--device", MADE_UP]));
+    let header = table.lines().nth(1).expect("a header");
+    for column in ["L2", "DRAM", "predicted", "measured", "error", "noise", "bound by"] {
+        assert!(header.contains(column), "{column}: {header}");
+    }
+    for line in table.lines().filter(|line| line.starts_with("strided:")).take(14) {
+        assert!(!line.contains('—'), "a column is empty: {line}");
+    }
+    for part in ["beside trivial models", "requested bytes ÷ peak", "Errors by family: time"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+#[test]
+fn known_errors_are_printed_as_the_model_reads_them() {
+    let args = ["compare", "strided", "--device", MADE_UP, "--known-errors"];
+    let output = coalescope(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let errors = model::predict::KnownErrors::from_toml(&stdout(&output)).expect("TOML");
+    let text = std::fs::read_to_string(MADE_UP).expect("a profile");
+    let profile = model::Profile::from_toml(&text).expect("a profile");
+    let error = errors.of(&profile, "strided").expect("an error");
+    assert!(error.n > 5 && error.mean <= error.worst, "{error:?}");
+    assert!(errors.of(&profile, "transpose").is_none(), "it was not compared");
+}

@@ -1,19 +1,23 @@
 //! `coalescope compare`: predicted beside measured.
 
 use crate::args::CompareArgs;
-use crate::commands::sim::{Placed, params, predict_at};
+use crate::commands::sim::{
+    DEFAULT_ARCH, DEFAULT_DEVICE, Device, Placed, params, predict_at, traffic_options,
+};
 use crate::commands::{GOOD, bad_input};
 use crate::output::write_whole;
 use crate::progress;
-use crate::selection::{Complaints, rule_sets, scenarios};
+use crate::selection::{Complaints, profile, rule_sets, scenarios};
 use crate::shipped;
 use anyhow::{Context, Result};
 use compare::charts::{Chart, Material, charts};
 use compare::report::{self, Contents};
 use compare::{Claims, Judged, Key, Point, Reasons, Split, Statistics, export, labels};
 use flate2::read::MultiGzDecoder;
-use record::{RunRecord, read_runs};
-use scenario::{Options, Run, RunPlan, Scenario, count};
+use model::{Constant, Kind, Profile};
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use record::{CacheState, RunRecord, read_runs};
+use scenario::{Diagnostics, Options, Run, RunPlan, Scenario, count};
 use simulator::RuleSet;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,21 +41,36 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
         }
         return Ok(bad_input());
     }
+    let profile = match &args.device {
+        Some(name) => match profile(name, &mut complaints) {
+            Some(profile) => Some(profile),
+            None => return Ok(bad_input()),
+        },
+        None => profile_for(&points),
+    };
     let arch = args.arch.clone().or_else(|| points[0].arch().map(str::to_owned));
-    let arch = arch.unwrap_or_else(|| "9.0".to_owned());
+    let arch = arch.unwrap_or_else(|| DEFAULT_ARCH.to_owned());
     let rules = rule_sets(std::slice::from_ref(&arch), &mut complaints);
     let Some((arch, rules)) = rules.into_iter().next() else { return Ok(bad_input()) };
-    let mut notes = compare::mismatches(&points, &arch, None);
-    predict_all(named, &mut points, &arch, &rules, &mut notes, &mut complaints);
+    let mut notes = compare::mismatches(
+        &points,
+        &arch,
+        profile.as_ref().map(|profile| profile.device.as_str()),
+    );
+    let on = On { arch: &arch, rules: &rules, device: profile.map(Device::new) };
+    predict_all(named, &mut points, &on, &mut notes, &mut complaints);
 
     let split = Split::from_toml(shipped::SPLIT).context("the list of families is broken")?;
     let names = labels::labels(&points);
-    let statistics = Statistics::of(&points, &names, &split, &Reasons::shipped(), None);
+    let profile = on.device.as_ref().map(|device| &device.profile);
+    let peak = profile.and_then(|profile| profile.get(Constant::DramPeak));
+    let statistics = Statistics::of(&points, &names, &split, &Reasons::shipped(), peak);
     let judged = Claims::shipped().judge(&points);
     let device = points.iter().find_map(Point::device).unwrap_or("an unnamed device").to_owned();
-    let material = Material { points: &points, labels: &names, split: &split, peak: None };
+    let material = Material { points: &points, labels: &names, split: &split, peak };
     let mut contents = Contents {
         device: &device,
+        profile: profile.map(|profile| profile.name.as_str()),
         notes: &notes,
         points: &points,
         labels: &names,
@@ -70,6 +89,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
         }
         (true, ..) => export::write_json(&mut out, &points, &split)?,
         (_, true, _) => export::write_csv(&mut out, &points, &split)?,
+        _ if args.known_errors => {
+            let name = profile.map_or(DEFAULT_DEVICE, |profile| profile.name.as_str());
+            export::write_known_errors(&mut out, name, &statistics)?;
+        }
         (.., true) => tables::claims(&mut out, &judged)?,
         _ => tables::comparison(&mut out, &contents)?,
     }
@@ -150,12 +173,38 @@ fn keep_named(
     named
 }
 
+/// The measured profile that ships for the records' device, else the default
+/// one.
+fn profile_for(points: &[Point]) -> Option<Profile> {
+    let device = points.iter().find_map(Point::device);
+    let mut shipped = Profile::shipped_names().filter_map(Profile::shipped);
+    let of_device = shipped
+        .find(|profile| profile.kind == Kind::Measured && Some(profile.device.as_str()) == device);
+    of_device.or_else(|| Profile::shipped(DEFAULT_DEVICE))
+}
+
+/// What predicts.
+struct On<'a> {
+    arch: &'a str,
+    rules: &'a RuleSet,
+    device: Option<Device>,
+}
+
+/// Why a point has no prediction.
+enum Without {
+    /// There is no such scenario.
+    Scenario,
+    /// The scenario has no such run.
+    Run,
+    /// The run can't be counted.
+    Failed(Diagnostics),
+}
+
 /// Gives each point its prediction, with the buffers where the device had them.
 fn predict_all(
     named: Vec<Scenario>,
     points: &mut [Point],
-    arch: &str,
-    rules: &RuleSet,
+    on: &On<'_>,
     notes: &mut Vec<String>,
     complaints: &mut Complaints,
 ) {
@@ -163,38 +212,42 @@ fn predict_all(
         .into_iter()
         .map(|scenario| (scenario.name().to_owned(), Some(Family::of(scenario, complaints))))
         .collect();
-    let (mut gone, mut changed): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let bar = progress::bar(points.len() as u64, "runs");
-    for point in points {
-        bar.inc(1);
+    for point in points.iter() {
         let name = &point.key.scenario;
-        let family = families.entry(name.clone()).or_insert_with(|| {
+        families.entry(name.clone()).or_insert_with(|| {
             shipped::scenario(name)?;
             let scenario = scenarios(std::slice::from_ref(name), complaints).pop()?;
             Some(Family::of(scenario, complaints))
         });
-        let Some(family) = family else {
-            if !gone.contains(name) {
-                gone.push(name.clone());
-            }
-            continue;
-        };
-        let Some(run) = family.run(&point.key) else {
-            if !changed.contains(&point.name()) {
-                changed.push(point.name());
-            }
-            continue;
-        };
-        let placed = match point.placed().and_then(|record| bases(&run, record)) {
-            Some(bases) => Placed::Given(bases),
-            None => Placed::Assumed(run.assumed_bases()),
-        };
-        match predict_at(run, arch, rules, placed, &count::Options::default()) {
-            Ok(prediction) => point.predicted = Some(prediction.record),
-            Err(errors) => complaints.diagnostics(&errors),
+    }
+    let bar = progress::bar(points.len() as u64, "runs");
+    // One point at a time to a thread: they take very different times.
+    let predicted: Vec<Result<RunRecord, Without>> = points
+        .par_iter()
+        .with_max_len(1)
+        .map(|point| {
+            let family = families.get(&point.key.scenario).and_then(Option::as_ref);
+            let record =
+                family.ok_or(Without::Scenario).and_then(|family| on.predict(family, point));
+            bar.inc(1);
+            record
+        })
+        .collect();
+    bar.finish_and_clear();
+    let (mut gone, mut changed): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let remember = |names: &mut Vec<String>, name: String| {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    };
+    for (point, predicted) in points.iter_mut().zip(predicted) {
+        match predicted {
+            Ok(record) => point.predicted = Some(record),
+            Err(Without::Scenario) => remember(&mut gone, point.key.scenario.clone()),
+            Err(Without::Run) => remember(&mut changed, point.name()),
+            Err(Without::Failed(errors)) => complaints.diagnostics(&errors),
         }
     }
-    bar.finish_and_clear();
     if !gone.is_empty() {
         notes.push(format!("measured, but no scenario of that name: {}", gone.join(", ")));
     }
@@ -203,6 +256,23 @@ fn predict_all(
             "measured with parameters that the scenario does not have, not predicted: {}",
             changed.join(", ")
         ));
+    }
+}
+
+impl On<'_> {
+    fn predict(&self, family: &Family, point: &Point) -> Result<RunRecord, Without> {
+        let run = family.run(&point.key).ok_or(Without::Run)?;
+        let placed = match point.placed().and_then(|record| bases(&run, record)) {
+            Some(bases) => Placed::Given(bases),
+            None => Placed::Assumed(run.assumed_bases()),
+        };
+        let warm = point.placed().is_some_and(|record| record.cache == Some(CacheState::Warm));
+        let traffic = model::traffic::Options { warm, ..traffic_options(&family.scenario, false) };
+        let on = self.device.as_ref().map(|device| (device, &traffic));
+        let options = count::Options::default();
+        predict_at(run, self.arch, self.rules, placed, &options, on)
+            .map(|prediction| prediction.record)
+            .map_err(Without::Failed)
     }
 }
 

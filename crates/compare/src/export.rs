@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use record::{Map, Value};
 use serde::Serialize;
 
-use crate::figures::{Figure, figures};
+use crate::figures::{Figure, Quantity, figures};
 use crate::join::Point;
 use crate::split::{Part, Split};
+use crate::statistics::{Statistics, Summary};
 
 /// One point with everything that is compared at it: an object of the JSON
 /// Lines.
@@ -109,4 +110,35 @@ pub fn write_csv<W: Write>(output: W, points: &[Point], split: &Split) -> io::Re
         }
     }
     rows.flush()
+}
+
+/// Writes the errors of the predicted times by family, in the TOML that the model
+/// reads known errors from, under a profile's name; `*` has the held-out families
+/// together.
+///
+/// # Errors
+/// Those of `output`.
+pub fn write_known_errors<W: Write>(
+    mut output: W,
+    profile: &str,
+    statistics: &Statistics,
+) -> io::Result<()> {
+    let mut write = |family: &str, errors: &Summary| {
+        writeln!(
+            output,
+            "[{profile}.{family}]\nn = {}\nmean = {:.4}\nworst = {:.4}\n",
+            errors.n,
+            errors.mean,
+            errors.worst.abs()
+        )
+    };
+    for row in statistics.families.iter().filter(|row| row.quantity == Quantity::Seconds) {
+        if let Some(family) = &row.family {
+            write(family, &row.errors)?;
+        }
+    }
+    match statistics.part(Quantity::Seconds, Part::HeldOut) {
+        Some(errors) => write("\"*\"", errors),
+        None => Ok(()),
+    }
 }

@@ -8,16 +8,18 @@ use record::units::{UNKNOWN, or_unknown, percent, seconds, signed_percent};
 use crate::charts::{Chart, escape};
 use crate::claims::{Answer, Judged};
 use crate::export::bound_by;
-use crate::figures::{Quantity, figure};
+use crate::figures::{Quantity, Trivial, figure};
 use crate::join::Point;
 use crate::split::{Part, Split};
-use crate::statistics::{Statistics, Summary};
+use crate::statistics::{Statistics, Summary, TrivialRow};
 
 /// What a report is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct Contents<'a> {
     /// The device's name.
     pub device: &'a str,
+    /// The device profile that predicted traffic and time.
+    pub profile: Option<&'a str>,
     /// What a reader must know first: other devices, runs left out.
     pub notes: &'a [String],
     /// The points.
@@ -90,8 +92,12 @@ pub fn summary(contents: &Contents<'_>) -> String {
             );
         }
     }
-    if !any {
-        text.push_str(" Time is not predicted.");
+    match contents.profile {
+        Some(profile) if any => {
+            let _ = write!(text, " Traffic and time are predicted by the profile {profile}.");
+        }
+        _ if !any => text.push_str(" Time is not predicted."),
+        _ => {}
     }
     text
 }
@@ -124,16 +130,54 @@ fn errors(page: &mut String, contents: &Contents<'_>) {
         );
         page.push_str("</div>\n");
     }
-    page.push_str("<details><summary>By family</summary>\n<div class=\"wide\">\n");
-    table(
-        page,
-        "family",
-        statistics.families.iter().map(|row| {
-            let family = row.family.as_deref().unwrap_or_default();
-            (format!("{family}: {}", row.quantity.name()), row.part, &row.errors)
-        }),
-    );
-    page.push_str("</div>\n</details>\n");
+    families(page, statistics);
+}
+
+/// The quantities that a model of traffic and time is judged by.
+const JUDGED: [Quantity; 3] = [Quantity::L2Sectors, Quantity::DramBytes, Quantity::Seconds];
+
+/// Errors by family, those that judge the model apart from those it was made on.
+fn families(page: &mut String, statistics: &Statistics) {
+    for quantity in JUDGED {
+        if !statistics.families.iter().any(|row| row.quantity == quantity) {
+            continue;
+        }
+        let trivial = quantity == Quantity::Seconds && !statistics.trivial_families.is_empty();
+        let _ = writeln!(
+            page,
+            "<h3>By family: {}</h3>\n<div class=\"wide\">\n<table><thead><tr><th>family</th>\
+             <th>families</th><th class=\"n\">n</th><th class=\"n\">mean</th><th class=\"n\">worst</th>",
+            quantity.name()
+        );
+        for model in Trivial::ALL.into_iter().filter(|_| trivial) {
+            let _ = writeln!(page, "<th class=\"n\">{}, mean</th>", escape(model.name()));
+        }
+        page.push_str("<th>worst run</th></tr></thead><tbody>\n");
+        for part in Part::ALL {
+            let rows = statistics.families.iter();
+            for row in rows.filter(|row| row.quantity == quantity && row.part == part) {
+                let errors = &row.errors;
+                let _ = writeln!(
+                    page,
+                    "<tr><td>{}</td><td>{part}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                     <td class=\"n\">{}</td>",
+                    escape(row.family.as_deref().unwrap_or_default()),
+                    errors.n,
+                    percent(errors.mean),
+                    signed_percent(errors.worst),
+                );
+                for model in Trivial::ALL.into_iter().filter(|_| trivial) {
+                    let same =
+                        |of: &&TrivialRow| of.family == row.family && of.model == Some(model);
+                    let mean = statistics.trivial_families.iter().find(same);
+                    let mean = or_unknown(mean.map(|of| of.errors.mean), percent);
+                    let _ = writeln!(page, "<td class=\"n faint\">{mean}</td>");
+                }
+                let _ = writeln!(page, "<td>{}</td></tr>", escape(&errors.worst_point));
+            }
+        }
+        page.push_str("</tbody></table>\n</div>\n");
+    }
 }
 
 fn table<'a>(

@@ -65,12 +65,16 @@ pub struct Row {
     pub errors: Summary,
 }
 
-/// The errors of one trivial model of the time in one part of the split.
+/// The errors of one trivial model of the time in one part of the split, or in
+/// one family.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrivialRow {
     /// Which; absent: coalescope's own model, on the same points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Trivial>,
+    /// The family; absent: all of the part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
     /// The part of the split.
     pub part: Part,
     /// Their errors.
@@ -98,8 +102,10 @@ pub struct Statistics {
     pub parts: Vec<Row>,
     /// By quantity and family.
     pub families: Vec<Row>,
-    /// Trivial models of the time beside ours, where a peak is given.
+    /// Trivial models of the time beside ours, where a peak is given: by part.
     pub trivial: Vec<TrivialRow>,
+    /// The same by family.
+    pub trivial_families: Vec<TrivialRow>,
     /// The ten worst points, of those that differ by more than the noise:
     /// times where there are any, else traffic, else counts.
     pub worst: Vec<Worst>,
@@ -152,7 +158,19 @@ impl Statistics {
             }
         }
         if let Some(peak) = peak {
-            statistics.trivial = trivial(points, labels, split, peak);
+            let timed = timed(points, labels, peak);
+            for part in Part::ALL {
+                let rows = trivial(&timed, |point| split.part(&point.key.scenario) == part);
+                let row = |(model, errors)| TrivialRow { model, family: None, part, errors };
+                statistics.trivial.extend(rows.map(row));
+            }
+            for &family in &families {
+                let rows = trivial(&timed, |point| point.key.scenario == family);
+                let part = split.part(family);
+                let name = || Some(family.to_owned());
+                let row = |(model, errors)| TrivialRow { model, family: name(), part, errors };
+                statistics.trivial_families.extend(rows.map(row));
+            }
         }
         statistics.worst = worst(points, labels, split, reasons);
         statistics
@@ -165,38 +183,37 @@ impl Statistics {
     }
 }
 
-/// The trivial models, and ours, on the points that all of them can time.
-fn trivial(points: &[Point], labels: &[String], split: &Split, peak: f64) -> Vec<TrivialRow> {
-    let mut rows = Vec::new();
-    let models = || Trivial::ALL.into_iter().map(Some).chain([None]);
-    for part in Part::ALL {
-        for model in models() {
-            let errors: Vec<(f64, bool, String)> = points
-                .iter()
-                .zip(labels)
-                .filter(|(point, _)| split.part(&point.key.scenario) == part)
-                .filter_map(|(point, label)| {
-                    let time = figure(point, Quantity::Seconds);
-                    let measured = time.measured?;
-                    let simple = Trivial::ALL.map(|model| model.seconds(point, peak));
-                    if measured < crate::figures::SHORTEST_SCORED_SECONDS
-                        || simple.iter().any(Option::is_none)
-                    {
-                        return None;
-                    }
-                    let predicted = match model {
-                        Some(model) => model.seconds(point, peak),
-                        None => time.predicted,
-                    }?;
-                    Some((predicted / measured - 1.0, false, label.clone()))
-                })
-                .collect();
-            if let Some(errors) = Summary::of(&errors) {
-                rows.push(TrivialRow { model, part, errors });
-            }
+/// A point with its name, and the errors of the trivial models and of ours, the
+/// last.
+type Timed<'a> = (&'a Point, &'a String, [f64; Trivial::ALL.len() + 1]);
+
+/// The points that all trivial models and ours can time.
+fn timed<'a>(points: &'a [Point], labels: &'a [String], peak: f64) -> Vec<Timed<'a>> {
+    let of = |(point, label): (&'a Point, &'a String)| {
+        let time = figure(point, Quantity::Seconds);
+        let measured = time.measured.filter(|_| time.is_scored())?;
+        let error = |predicted: f64| predicted / measured - 1.0;
+        let mut errors = [error(time.predicted?); Trivial::ALL.len() + 1];
+        for (slot, model) in errors.iter_mut().zip(Trivial::ALL) {
+            *slot = error(model.seconds(point, peak)?);
         }
-    }
-    rows
+        Some((point, label, errors))
+    };
+    points.iter().zip(labels).filter_map(of).collect()
+}
+
+/// The errors of the trivial models, and of ours, on some of the points.
+fn trivial(
+    timed: &[Timed<'_>],
+    keep: impl Fn(&Point) -> bool,
+) -> impl Iterator<Item = (Option<Trivial>, Summary)> {
+    let models = Trivial::ALL.into_iter().map(Some).chain([None]);
+    models.enumerate().filter_map(move |(at, model)| {
+        let kept = timed.iter().filter(|(point, ..)| keep(point));
+        let errors: Vec<(f64, bool, String)> =
+            kept.map(|(_, label, errors)| (errors[at], false, (*label).clone())).collect();
+        Some((model, Summary::of(&errors)?))
+    })
 }
 
 fn worst(points: &[Point], labels: &[String], split: &Split, reasons: &Reasons) -> Vec<Worst> {

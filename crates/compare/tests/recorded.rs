@@ -156,6 +156,7 @@ fn charts_are_drawn_with_and_without_predictions() {
         let judged = Claims::shipped().judge(&points);
         let page = report::html(&Contents {
             device: "NVIDIA H200",
+            profile: peak.map(|_| "h200"),
             notes: &["<note>".to_owned()],
             points: &points,
             labels: &names,

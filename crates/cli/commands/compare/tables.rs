@@ -4,7 +4,9 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use compare::report::{Contents, equal_counts, error_or_noise, summary};
-use compare::{Judged, Quantity, Summary, Verdict, claims as judged_claims, export, figure};
+use compare::{
+    Judged, Part, Quantity, Summary, Trivial, Verdict, claims as judged_claims, export, figure,
+};
 use record::units::{UNKNOWN, or_unknown, percent, seconds, signed_percent};
 use std::io::Write;
 
@@ -87,17 +89,11 @@ pub(super) fn comparison<W: Write>(out: &mut W, contents: &Contents<'_>) -> Resu
         }
         print(out, "Time, beside trivial models", &models)?;
     }
-    let mut families = table(&header, 2);
-    let judged = |quantity| {
-        matches!(quantity, Quantity::L2Sectors | Quantity::DramBytes | Quantity::Seconds)
-    };
-    for row in statistics.families.iter().filter(|row| judged(row.quantity)) {
-        let family = row.family.as_deref().unwrap_or_default();
-        let name = format!("{family}: {}", row.quantity.name());
-        families.add_row(cells(name, row.part.to_string(), &row.errors));
-    }
-    if families.row_count() > 0 {
-        print(out, "Errors by family", &families)?;
+    for quantity in [Quantity::L2Sectors, Quantity::DramBytes, Quantity::Seconds] {
+        let families = families(contents, quantity);
+        if families.row_count() > 0 {
+            print(out, &format!("Errors by family: {}", quantity.name()), &families)?;
+        }
     }
     if !statistics.worst.is_empty() {
         let header = ["run", "quantity", "why", "predicted", "measured", "error"];
@@ -118,6 +114,38 @@ pub(super) fn comparison<W: Write>(out: &mut W, contents: &Contents<'_>) -> Resu
     }
     writeln!(out, "{DIM}{}{DIM:#}", summary(contents))?;
     Ok(())
+}
+
+/// The errors of a quantity by family, those of a time beside trivial models'.
+fn families(contents: &Contents<'_>, quantity: Quantity) -> Table {
+    let statistics = contents.statistics;
+    let trivial = quantity == Quantity::Seconds && !statistics.trivial_families.is_empty();
+    let mut header = vec!["family", "families", "n", "mean", "worst"];
+    if trivial {
+        header.extend(Trivial::ALL.map(Trivial::name));
+    }
+    let mut table = table(&header, 2);
+    for part in Part::ALL {
+        let rows = statistics.families.iter();
+        for row in rows.filter(|row| row.quantity == quantity && row.part == part) {
+            let mut cells = vec![
+                Cell::new(row.family.as_deref().unwrap_or_default()),
+                Cell::new(part),
+                number(row.errors.n.to_string()),
+                number(percent(row.errors.mean)),
+                number(signed_percent(row.errors.worst)),
+            ];
+            for model in Trivial::ALL.into_iter().filter(|_| trivial) {
+                let same = statistics
+                    .trivial_families
+                    .iter()
+                    .find(|of| of.family == row.family && of.model == Some(model));
+                cells.push(number(or_unknown(same.map(|of| of.errors.mean), percent)));
+            }
+            table.add_row(cells);
+        }
+    }
+    table
 }
 
 fn cells(name: String, part: String, errors: &Summary) -> [Cell; 7] {

@@ -342,7 +342,7 @@ pub(crate) fn widths(material: &Material<'_>) -> Result<Option<Chart>, ChartErro
         })
         .collect();
     let title = format!(
-        "Copying the same bytes, the widest lanes are {} times as fast as the narrowest, all of them coalesced",
+        "Copying the same bytes, the widest lanes are {} times as fast as the narrowest",
         units::average(wide / narrow)
     );
     draw_rows(material, "width", title, &named)
@@ -394,7 +394,7 @@ pub(crate) fn layouts(material: &Material<'_>) -> Result<Option<Chart>, ChartErr
         format!("SoA is {} times as fast as AoS", units::average(low))
     } else {
         format!(
-            "SoA is {} to {} times as fast as AoS, by how many fields the kernel uses and reuses",
+            "SoA is {} to {} times as fast as AoS in these kernels",
             units::average(low),
             units::average(high)
         )

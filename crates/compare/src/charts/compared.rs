@@ -3,7 +3,7 @@
 use record::units;
 
 use super::axis::{self, Axis};
-use super::canvas::{ChartError, Mark, SERIES, Shape};
+use super::canvas::{ChartError, INK, Mark, SERIES, Shape};
 use super::plot::{Measured, Plot, Series};
 use super::rows::{Row, Rows};
 use super::{Chart, Material};
@@ -205,7 +205,8 @@ pub(crate) fn traffic_by_level(material: &Material<'_>) -> Result<Option<Chart>,
                 && (i > 0 || figure.measured.is_none())
             {
                 predicted_any = true;
-                row.marks.push((Mark::Hollow(shape, SERIES[i]), predicted * unit / bytes, None));
+                // In another colour, to be seen where it lies on the measured one.
+                row.marks.push((Mark::Hollow(shape, INK), predicted * unit / bytes, None));
             }
         }
         rows.push(row);
@@ -214,7 +215,7 @@ pub(crate) fn traffic_by_level(material: &Material<'_>) -> Result<Option<Chart>,
     let values: Vec<f64> =
         rows.iter().flat_map(|row| row.marks.iter().map(|mark| mark.1)).collect();
     let title = format!(
-        "Most in DRAM moves {}: {} bytes for each byte that it asks for",
+        "Of these runs {} moves the most to and from DRAM: {} bytes for each byte asked for",
         label.replace(':', " "),
         units::average(most)
     );
@@ -224,12 +225,12 @@ pub(crate) fn traffic_by_level(material: &Material<'_>) -> Result<Option<Chart>,
         .map(|(i, (level, ..))| (Mark::Filled(Shape::of(i), SERIES[i]), level.to_owned()))
         .collect();
     if predicted_any {
-        legend.push((Mark::Hollow(Shape::Circle, SERIES[0]), "model (hollow)".to_owned()));
+        legend.push((Mark::Hollow(Shape::Circle, INK), "model".to_owned()));
     }
     let chart = Rows {
         title: title.clone(),
         subtitle: if predicted_any {
-            "Reads and writes together. Filled: measured; hollow: predicted.".to_owned()
+            "Reads and writes together. Filled: measured; outlined: predicted.".to_owned()
         } else {
             "Reads and writes together, measured; L2 and DRAM are not predicted.".to_owned()
         },
