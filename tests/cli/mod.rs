@@ -5,6 +5,8 @@ mod check;
 mod compare;
 mod diff;
 mod lab;
+mod sim;
+mod suggest;
 
 use std::io::Write;
 use std::path::Path;
@@ -63,7 +65,7 @@ fn a_device_is_a_profile_by_name_or_file() {
 
 #[test]
 fn every_shipped_scenario_counts() {
-    let output = coalescope(&["sim", "scenarios", "--json"]);
+    let output = coalescope(&["sim", "scenarios", "--arch", "9.0", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = json_lines(&output);
     let listed = stdout(&coalescope(&["list"]));

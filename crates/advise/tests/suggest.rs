@@ -41,7 +41,7 @@ fn check(found: &Suggestions) {
         );
     }
     for pair in found.ranked.windows(2) {
-        assert_ne!(rank(&pair[0], &pair[1]), Ordering::Greater);
+        assert_ne!(rank(&pair[0], &pair[1], found.present.seconds()), Ordering::Greater);
     }
     assert!(found.ranked.iter().any(|candidate| candidate.layout.is_present()));
 }
@@ -52,7 +52,7 @@ fn best(found: &Suggestions) -> String {
 
 #[test]
 fn one_field_of_a_struct_becomes_an_array() {
-    let found = suggest(&shipped("struct-layout", "aos"), &rules()).expect("it runs");
+    let found = suggest(&shipped("struct-layout", "aos"), &rules(), None).expect("it runs");
     check(&found);
     assert_eq!(best(&found), "`Point` as SoA", "{:?}", found.refused);
     let best = found.best().expect("there is one");
@@ -70,7 +70,7 @@ fn structs_of_a_kernel_file_are_rewritten_there() {
     for (name, variant, ty) in
         [("vector-add-layout", "aos", "Point"), ("particle-update", "aos", "Particle")]
     {
-        let found = suggest(&shipped(name, variant), &rules()).expect("it runs");
+        let found = suggest(&shipped(name, variant), &rules(), None).expect("it runs");
         check(&found);
         assert_eq!(best(&found), format!("`{ty}` as SoA"), "{name}: {:?}", found.refused);
     }
@@ -78,14 +78,14 @@ fn structs_of_a_kernel_file_are_rewritten_there() {
 
 #[test]
 fn what_is_packed_already_stays() {
-    let found = suggest(&shipped("struct-layout", "soa"), &rules()).expect("it runs");
+    let found = suggest(&shipped("struct-layout", "soa"), &rules(), None).expect("it runs");
     check(&found);
     assert_eq!(best(&found), "present");
 }
 
 #[test]
 fn a_struct_that_is_read_whole_may_be_read_as_vectors() {
-    let found = suggest(&shipped("aligned-struct", "packed"), &rules()).expect("it runs");
+    let found = suggest(&shipped("aligned-struct", "packed"), &rules(), None).expect("it runs");
     check(&found);
     let vector = found
         .ranked
@@ -124,12 +124,13 @@ if (x < width) load(img[y][x]);
 "#,
         ),
         &rules(),
+        None,
     )
     .expect("it runs");
     check(&found);
     assert_eq!(best(&found), "`img` with a pitch", "{:?}", found.refused);
     // A kernel that is told the pitch in a parameter is told the new one.
-    let told = suggest(&shipped("pitched-image", "linear"), &rules()).expect("it runs");
+    let told = suggest(&shipped("pitched-image", "linear"), &rules(), None).expect("it runs");
     check(&told);
 }
 
@@ -156,6 +157,7 @@ load(q->x);
 "#,
         ),
         &rules(),
+        None,
     )
     .expect("it runs");
     let reasons = found.refused.iter().map(|(_, reason)| reason.as_str()).collect::<Vec<_>>();
@@ -188,6 +190,7 @@ load(p[order[i]].x);
 "#,
         ),
         &rules(),
+        None,
     )
     .expect("it runs");
     check(&found);
@@ -230,7 +233,7 @@ proptest! {
              [kernel]\ncode = '''\nint i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i < n) {{\n{code}}}\n'''\n",
             fields.join(", ")
         );
-        let found = suggest(&of_text(&text), &rules()).expect("it runs");
+        let found = suggest(&of_text(&text), &rules(), None).expect("it runs");
         check(&found);
         for (layout, reason) in &found.refused {
             prop_assert!(!reason.contains("would change"), "{layout}: {reason}\n{text}");

@@ -9,12 +9,15 @@
 
 mod candidate;
 mod source;
+mod timing;
 mod touched;
 
 pub use candidate::Layout;
 
 use crate::sample::{Extent, Options, Sample};
 use candidate::{Choice, Draft};
+use model::Profile;
+use record::Time;
 use scenario::count::{self, LaunchCounts};
 use scenario::types::Type;
 use scenario::{Diagnostic, Diagnostics, Disk, Embedded, Run, RunPlan, Scenario};
@@ -39,6 +42,15 @@ pub struct Candidate {
     pub totals: Totals,
     /// How much of the launch was counted.
     pub extent: Extent,
+    /// How long it takes, where that is predicted for every candidate.
+    pub time: Option<Time>,
+}
+
+impl Candidate {
+    /// Its predicted time.
+    pub fn seconds(&self) -> Option<f64> {
+        self.time.as_ref()?.seconds
+    }
 }
 
 /// The layouts of a scenario, the best first.
@@ -59,12 +71,14 @@ impl Suggestions {
     }
 }
 
-/// What ranks layouts: sectors moved (bytes on architectures without), then
-/// wavefronts, then requests, then how much is changed. The smaller the better.
+/// What ranks layouts: predicted time, where `present` is that of the layout as
+/// it is; then sectors moved (bytes on architectures without), then wavefronts,
+/// then requests, then how much is changed. The smaller the better.
 ///
 /// This is the one place that says what "better" means.
-pub fn rank(a: &Candidate, b: &Candidate) -> Ordering {
+pub fn rank(a: &Candidate, b: &Candidate, present: Option<f64>) -> Ordering {
     let key = |candidate: &Candidate| {
+        let seconds = candidate.seconds().zip(present);
         let totals = &candidate.totals;
         let scaled = |count: Option<u128>| count.map_or(u128::MAX, |n| candidate.extent.scale(n));
         let wavefronts = match (totals.tag_wavefronts, totals.data_wavefronts) {
@@ -72,6 +86,7 @@ pub fn rank(a: &Candidate, b: &Candidate) -> Ordering {
             (tag, data) => Some(tag.unwrap_or(0).saturating_add(data.unwrap_or(0))),
         };
         (
+            seconds.map(|(seconds, present)| timing::step(seconds, present)),
             scaled(totals.sectors.or(totals.moved_bytes)),
             scaled(wavefronts),
             scaled(totals.requests),
@@ -81,18 +96,24 @@ pub fn rank(a: &Candidate, b: &Candidate) -> Ordering {
     key(a).cmp(&key(b))
 }
 
-/// Searches the layouts of one run.
+/// Searches the layouts of one run. They are ranked by predicted time where
+/// `profile` was measured on a device, else by counts.
 ///
 /// # Errors
 /// What is wrong with the run as it is.
-pub fn suggest(plan: &RunPlan, rules: &RuleSet) -> Result<Suggestions, Diagnostics> {
+pub fn suggest(
+    plan: &RunPlan,
+    rules: &RuleSet,
+    profile: Option<&Profile>,
+) -> Result<Suggestions, Diagnostics> {
     let run = plan.build()?;
     let document = plan.document()?;
     let draft = Draft { run: &run, document: &document };
     let fail = |error: Diagnostic| Diagnostics::new(Arc::clone(&run.sources), vec![error]);
-    let mut search = Search::new(&run, rules).map_err(fail)?;
+    let mut search = Search::new(&run, rules, profile).map_err(fail)?;
 
-    let present = search.measure(&run, draft.present().to_toml()).map_err(|error| fail(*error))?;
+    let mut present =
+        search.measure(&run, draft.present().to_toml()).map_err(|error| fail(*error))?;
     let mut ranked = vec![present.clone()];
     // Each dimension by itself first, then the best of each together.
     let mut together = Vec::new();
@@ -102,8 +123,11 @@ pub fn suggest(plan: &RunPlan, rules: &RuleSet) -> Result<Suggestions, Diagnosti
             let Some(candidate) = search.try_out(&draft, std::slice::from_ref(&choice)) else {
                 continue;
             };
-            if rank(&candidate, &present) == Ordering::Less
-                && best.as_ref().is_none_or(|(best, _)| rank(&candidate, best) == Ordering::Less)
+            let seconds = present.seconds();
+            if rank(&candidate, &present, seconds) == Ordering::Less
+                && best
+                    .as_ref()
+                    .is_none_or(|(best, _)| rank(&candidate, best, seconds) == Ordering::Less)
             {
                 best = Some((candidate.clone(), choice));
             }
@@ -114,13 +138,18 @@ pub fn suggest(plan: &RunPlan, rules: &RuleSet) -> Result<Suggestions, Diagnosti
     if together.len() > 1 {
         ranked.extend(search.try_out(&draft, &together));
     }
-    ranked.sort_by(rank);
+    // One without a time can't be laid beside the others.
+    if ranked.iter().any(|candidate| candidate.seconds().is_none()) {
+        ranked.iter_mut().chain([&mut present]).for_each(|candidate| candidate.time = None);
+    }
+    ranked.sort_by(|a, b| rank(a, b, present.seconds()));
     Ok(Suggestions { present, ranked, refused: search.refused })
 }
 
 /// What the search needs to judge a candidate.
 struct Search<'a> {
     rules: &'a RuleSet,
+    profile: Option<&'a Profile>,
     touched: Touched,
     /// Count samples only.
     sampled: bool,
@@ -130,9 +159,13 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(run: &Run, rules: &'a RuleSet) -> Result<Self, Diagnostic> {
+    fn new(
+        run: &Run,
+        rules: &'a RuleSet,
+        profile: Option<&'a Profile>,
+    ) -> Result<Self, Diagnostic> {
         let touched = Touched::of(run, &Layout::default(), None)?;
-        Ok(Self { rules, touched, sampled: false, blocks: None, refused: Vec::new() })
+        Ok(Self { rules, profile, touched, sampled: false, blocks: None, refused: Vec::new() })
     }
 
     /// Makes a candidate, runs it, and refuses it if it touches anything else.
@@ -176,11 +209,15 @@ impl<'a> Search<'a> {
                 counts.single_blocks.saturating_mul(u64::from(run.launch.warps_per_block()));
             self.sampled = warps > MOST_SINGLE_WARPS;
             if !self.sampled {
+                let time = self.profile.and_then(|profile| {
+                    timing::time(run, self.rules, &bases, &counts.sites, profile)
+                });
                 return Ok(Candidate {
                     layout: Layout::default(),
                     toml,
                     totals: across(run, &counts),
                     extent: Extent { blocks: of, of },
+                    time,
                 });
             }
         }
@@ -200,7 +237,11 @@ impl<'a> Search<'a> {
             })
             .collect();
         let totals = Totals::across(parts.iter().map(|(space, totals)| (*space, totals)));
-        Ok(Candidate { layout: Layout::default(), toml, totals, extent: sample.extent })
+        let time = self.profile.and_then(|profile| {
+            let sites = timing::scaled_sites(run, &sample, self.rules);
+            timing::time(run, self.rules, &bases, &sites, profile)
+        });
+        Ok(Candidate { layout: Layout::default(), toml, totals, extent: sample.extent, time })
     }
 }
 
