@@ -244,7 +244,7 @@ impl RuleSet {
         let wavefronts = tag.wavefronts(lanes, line_shift);
         let passage = match (data.data, access.op.kind) {
             (Some(stage), OpKind::Load) => Some(stage.load(lanes, &wavefronts)),
-            (Some(stage), OpKind::Store) => Some(stage.store(lanes, &wavefronts, line_shift)),
+            (Some(stage), OpKind::Store) => Some(stage.store(lanes, tag, &wavefronts, line_shift)),
             (Some(stage), OpKind::AsyncCopy) => {
                 match (data.copy, &data.shared, &access.shared_addresses) {
                     (Some(copy), Some(shared), Some(target)) => {

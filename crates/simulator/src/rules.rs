@@ -273,6 +273,34 @@ pub struct DataStage {
     pub store_gather: u8,
     /// The same for narrower stores.
     pub narrow_store_gather: u8,
+    /// How the tag wavefronts beyond these pass.
+    pub store_drain: StoreDrain,
+}
+
+/// How the lines of a store leave for L2, which decides what of its later tag
+/// wavefronts passes the data stage together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreDrain {
+    /// Cycles from the writing of a gather until its first line leaves.
+    pub latency: u8,
+    /// Cycles that a gather waits at least for another wavefront.
+    pub patience: u8,
+    /// The write of a gather.
+    pub write: StoreWrite,
+    /// The write of a gather of lanes narrower than `bank_bytes`.
+    pub narrow_write: StoreWrite,
+}
+
+/// How the writing of a gather keeps lines from leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreWrite {
+    /// Bit *n*: no line leaves in the cycle *n* + 1 after the write is ordered.
+    pub cycles: u32,
+    /// Whether that holds for the lines of all tag banks, or only of those that
+    /// are written.
+    pub all_banks: bool,
 }
 
 /// How reductions and atomics pass.

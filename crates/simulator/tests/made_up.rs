@@ -26,6 +26,11 @@ bank_bytes = 8
 group = { lanes = 16, bytes = 128 }
 store_gather = 2
 narrow_store_gather = 1
+[data.store_drain]
+latency = 5
+patience = 1
+write = { cycles = 1, all_banks = false }
+narrow_write = { cycles = 2, all_banks = true }
 [shared]
 banks = 16
 bank_bytes = 8

@@ -4,7 +4,8 @@
 //! the lowest lane's address. Split A = H·2ᵏ + L. Lane l, which lies dₗ < 2ᵏ
 //! above, is at (H + carryₗ)·2ᵏ + (L + dₗ mod 2ᵏ), where carryₗ says whether
 //! L + dₗ reaches 2ᵏ. An XOR of all addresses by H·2ᵏ changes no count, since
-//! it is a constant on line bits. It leaves the lanes without carry at upper
+//! it is a constant on line bits; where it does (`banks.rs`), this way is not
+//! open. It leaves the lanes without carry at upper
 //! bits 0 and those with carry at H xor (H + 1) = 2ᵗ⁺¹ − 1, where t is the
 //! number of trailing ones of H. So a warp's counts are a function of L alone
 //! where no lane carries, and of (L, t) where one does.
@@ -24,7 +25,7 @@ use super::columns::Columns;
 use super::congruence::{low_ones, solutions};
 use super::residues::warps_by_residue;
 use super::uniform::{Uniform, for_each_choice, loops};
-use super::{AffineAccess, AffineTerm};
+use super::{AffineAccess, AffineTerm, banks};
 use crate::rules::RuleSet;
 use crate::totals::Totals;
 
@@ -84,14 +85,19 @@ impl Plan {
     /// The way with the fewest representatives to count a set that is not
     /// empty.
     pub(super) fn cheapest(access: &AffineAccess, line_bytes: Option<u32>) -> Self {
-        let uniform = Uniform::new(&access.terms);
-        let all = Self { representatives: uniform.choices(), way: Way::Choices, uniform };
+        let all = Self::by_choices(access);
         let classes = line_bytes.and_then(|line_bytes| Self::by_classes(access, line_bytes));
         let columns = line_bytes.and_then(|line_bytes| Self::by_columns(access, line_bytes));
         let cheaper = |best: Self, other: Self| {
             if other.representatives < best.representatives { other } else { best }
         };
         classes.into_iter().chain(columns).fold(all, cheaper)
+    }
+
+    /// The way that is always open.
+    pub(super) fn by_choices(access: &AffineAccess) -> Self {
+        let uniform = Uniform::new(&access.terms);
+        Self { representatives: uniform.choices(), way: Way::Choices, uniform }
     }
 
     /// The way by classes of carries, where it is open.
@@ -115,15 +121,22 @@ impl Plan {
         self.representatives
     }
 
-    /// The sums over the set, and the warps that were counted for them.
-    pub(super) fn count(&self, access: &AffineAccess, rules: &RuleSet) -> (Totals, u64) {
+    /// The sums over the set, and the warps that were counted for them; `None`
+    /// where a representative does not stand for its class because it matters
+    /// which bank its lines are in.
+    pub(super) fn count(&self, access: &AffineAccess, rules: &RuleSet) -> Option<(Totals, u64)> {
         let mut totals = Totals::default();
         let mut representatives = 0u64;
+        let is_class = !matches!(self.way, Way::Choices);
+        let mut stands_for_all = true;
         let mut add = |uniform: u64, weight: u128| {
             let weight = weight * self.uniform.multiplicity;
-            if weight != 0 {
+            if weight != 0 && stands_for_all {
                 representatives += 1;
-                totals.add_times(&rules.count(&access.moved(uniform)), weight);
+                let warp = access.moved(uniform);
+                let counts = rules.count(&warp);
+                stands_for_all = !(is_class && banks::matter(rules, &warp, &counts));
+                totals.add_times(&counts, weight);
             }
         };
         match &self.way {
@@ -135,7 +148,7 @@ impl Plan {
                 })
             }
         }
-        (totals, representatives)
+        stands_for_all.then_some((totals, representatives))
     }
 }
 

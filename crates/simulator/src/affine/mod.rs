@@ -17,7 +17,9 @@
 //! - **by carries**: the stages of CC 9.0 hash all address bits, but by XOR,
 //!   and an XOR of all addresses by a constant on line bits changes no count.
 //!   So what matters of the upper bits is only how a carry out of the lower
-//!   ones changes them for some lanes and not for others (`carries.rs`).
+//!   ones changes them for some lanes and not for others (`carries.rs`). The
+//!   exception are stores of more tag wavefronts than are gathered, where it
+//!   can matter which bank is which (`banks.rs`): these are enumerated.
 //!
 //! Both take a time that does not depend on the ranges of the variables. Where
 //! the second would need too many representatives, and the set is too large to
@@ -41,6 +43,7 @@
 //! # Ok::<(), coalescope_simulator::AffineError>(())
 //! ```
 
+mod banks;
 mod carries;
 mod columns;
 mod congruence;
@@ -226,9 +229,18 @@ impl AffineAccess {
         if !missing {
             return Ok(AffineCounts { totals, stages: Stages::Exact { representatives: 0 } });
         }
-        let plan = carries::Plan::cheapest(self, rules.data().cache.map(|cache| cache.line_bytes));
-        let stages = if plan.representatives() <= u128::from(budget) {
-            let (all, representatives) = plan.count(self, rules);
+        let line_bytes = rules.data().cache.map(|cache| cache.line_bytes);
+        let mut plan = carries::Plan::cheapest(self, line_bytes);
+        let in_budget = |plan: &carries::Plan| plan.representatives() <= u128::from(budget);
+        let mut counted = None;
+        if in_budget(&plan) {
+            counted = plan.count(self, rules);
+            if counted.is_none() {
+                plan = carries::Plan::by_choices(self);
+                counted = in_budget(&plan).then(|| plan.count(self, rules)).flatten();
+            }
+        }
+        let stages = if let Some((all, representatives)) = counted {
             totals = all;
             Stages::Exact { representatives }
         } else {

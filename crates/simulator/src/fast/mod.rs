@@ -94,8 +94,8 @@ pub(crate) struct Stages {
 pub(crate) enum Passing {
     /// Each tag wavefront by itself.
     Load,
-    /// The first so many tag wavefronts together; the later ones as
-    /// [`DataStage::store`](crate::rules::DataStage::store) says.
+    /// The first so many tag wavefronts together; what has more is left to
+    /// [`DataStage::store`](crate::rules::DataStage::store).
     Store { gather: u32 },
 }
 
@@ -199,7 +199,8 @@ pub(crate) fn sets(
 }
 
 /// The sets and stages of a load or store of global memory by a non-empty mask;
-/// `None` when its lanes lie too far apart.
+/// `None` when its lanes lie too far apart, and of a store that leaves tag
+/// wavefronts when it has gathered the first.
 #[inline(always)]
 pub(crate) fn pipeline(
     ops: impl LaneOps,
@@ -227,7 +228,7 @@ pub(crate) fn pipeline(
         && let Some((sets, firsts)) = ascending_sets(ops, neighbours)
         && let Some(lines) = ascending_lines(ops, neighbours, firsts)
     {
-        return Some((sets, stages(ops, rules, &lines, passing)));
+        return Some((sets, stages(ops, rules, &lines, passing)?));
     }
     let group = group_lanes(width);
     match WARP_LANES as u32 / group {
@@ -252,7 +253,7 @@ fn any_order<const P: usize, const FINE: bool>(
 ) -> Option<(Sets, Stages)> {
     let group = group_lanes(width);
     let (lines, sets) = any_lines::<P, FINE>(ops, mask, addresses, width, group)?;
-    Some((sets, stages(ops, rules, &lines, passing)))
+    Some((sets, stages(ops, rules, &lines, passing)?))
 }
 
 /// What a shared-memory access of 32 banks of 4 bytes takes, whose lanes pass

@@ -28,48 +28,35 @@ pub(super) fn depth([a, b, c, d]: [u32; 4]) -> u32 {
     most(a, b).max(most(c, d))
 }
 
-/// The tag and data stages.
+/// The tag and data stages; `None` of a store that leaves wavefronts when it has
+/// gathered the first: their timing is up to the stages.
 #[inline(always)]
 pub(super) fn stages<const P: usize>(
     ops: impl LaneOps,
     rules: &FastRules,
     lines: &Lines<P>,
     passing: Passing,
-) -> Stages {
+) -> Option<Stages> {
     let mut banks = tag_banks(ops, &lines.index, lines.firsts, rules.hash);
     let tag_wavefronts = depth(banks);
+    if !passing.gathers_all(tag_wavefronts) {
+        return None;
+    }
     let mut result = Stages { tag_wavefronts, ..Stages::default() };
-    let mut wavefront = 0;
-    if let Passing::Store { gather } = passing {
-        // Beside the fullest bank no other has a line for the second wavefront.
-        let single = banks.iter().filter(|bank| bank.count_ones() > 1).count() <= 1;
-        loop {
-            let before = banks;
-            if tag_wavefronts - wavefront <= gather {
-                banks = [0; 4];
-            } else {
-                for _ in 0..gather {
-                    banks = banks.map(|bank| bank & bank.wrapping_sub(1));
-                }
-            }
-            let any = |banks: [u32; 4]| banks[0] | banks[1] | banks[2] | banks[3];
-            let gathered = any(before) & !any(banks);
-            for part in &lines.words {
-                let most = ops.most_shared(&ops.select(gathered, part, &[0; WARP_LANES]));
-                result.data_wavefronts += most;
-                result.groups += u32::from(most != 0);
-            }
-            wavefront += gather;
-            if !single || wavefront >= tag_wavefronts {
-                break;
-            }
+    if let Passing::Store { .. } = passing {
+        for part in &lines.words {
+            let most = ops.most_shared(&ops.select(lines.firsts, part, &[0; WARP_LANES]));
+            result.data_wavefronts += most;
+            result.groups += u32::from(most != 0);
         }
+        return Some(result);
     }
     // One entry more than lanes: the line of an empty bank, which has no words.
     let mut words = [[0; WARP_LANES + 1]; P];
     for (words, of_lines) in words.iter_mut().zip(&lines.words) {
         words[..WARP_LANES].copy_from_slice(of_lines);
     }
+    let mut wavefront = 0;
     while wavefront < tag_wavefronts {
         // What each bank gives in some wavefronts.
         let mut given = [[[0; CHUNK]; 4]; P];
@@ -89,5 +76,5 @@ pub(super) fn stages<const P: usize>(
         }
         wavefront += CHUNK as u32;
     }
-    result
+    Some(result)
 }

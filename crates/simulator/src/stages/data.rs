@@ -7,11 +7,12 @@
 //! `l1tex__data_bank_conflicts_pipe_lsu` on all recorded loads.
 //!
 //! Stores collect the lanes of several tag wavefronts first and write them
-//! together.
+//! together; how many is up to [`drain`](super::drain).
 
+use super::tag::MAX_TAG_BANKS;
 use super::{LaneSets, Lanes, request};
 use crate::access::{LaneMask, WARP_LANES};
-use crate::rules::{AtomicStage, DataStage, MAX_BANKS};
+use crate::rules::{AtomicStage, DataStage, MAX_BANKS, TagStage};
 
 /// The banks that a group of lanes meets.
 #[derive(Clone, Copy, Debug)]
@@ -151,36 +152,34 @@ impl DataStage {
         passage
     }
 
-    /// Stores: the groups of the first tag wavefronts together, then of each
-    /// later one; of as many together again where the second tag wavefront has
-    /// one line only.
-    ///
-    /// A store writes through: each line goes to L2 in a packet of its own. One
-    /// line a wavefront leaves as fast as it comes, and the gather is full each
-    /// time; of more lines the tag stage has to wait, and the data stage takes
-    /// what is there. That the first wavefront does not matter, whose lines
-    /// leave while the others come, was counted as well. On an H200 the groups
-    /// (`l1tex__data_pipe_lsu_wavefronts` − 1 − `l1tex__data_bank_conflicts_pipe_lsu`)
-    /// agree on all stores that one gather holds, on all but one of about 250
-    /// of one line a wavefront, and of the others of at least 4 bytes on all 59
-    /// that have one wavefront beyond the gather and on 130 of 146 that have
-    /// more. For narrower stores of several lines a wavefront the timing
-    /// decides, and not always the same way (`store-groups` and `narrow-stores`
-    /// in `tests/hardware/h200/2026-11-30/warps`).
+    /// Stores: the groups of the tag wavefronts that pass together, as
+    /// [`StoreDrain`](crate::rules::StoreDrain) has it.
     pub(crate) fn store(
         &self,
         lanes: Lanes<'_>,
+        tag: &TagStage,
         tag_wavefronts: &LaneSets,
         line_shift: u32,
     ) -> Passage {
-        let sets = tag_wavefronts.as_slice();
         let gather = self.gather(lanes.width).max(1) as usize;
-        let single = sets.get(1).is_none_or(|&set| lanes.only(set).distinct(line_shift) == 1);
+        let mut lines = [0u8; MAX_TAG_BANKS];
+        for &wavefront in tag_wavefronts.as_slice() {
+            let lanes = lanes.only(wavefront).iter();
+            let banks = lanes.fold(0u32, |banks, (_, address)| {
+                banks | 1 << (tag.bank(address >> line_shift) % MAX_TAG_BANKS as u32)
+            });
+            for (bank, lines) in lines.iter_mut().enumerate() {
+                *lines += (banks >> bank & 1) as u8;
+            }
+        }
+        let lines = &lines[..MAX_TAG_BANKS.min(tag.banks() as usize)];
+        let drain = &self.store_drain;
+        let is_narrow = lanes.width < self.bank_bytes;
+        let write = if is_narrow { &drain.narrow_write } else { &drain.write };
         let mut passage = Passage::default();
-        let mut rest = sets;
-        while !rest.is_empty() {
-            let together = if single || rest.len() == sets.len() { gather } else { 1 };
-            let (now, later) = rest.split_at(rest.len().min(together));
+        let mut rest = tag_wavefronts.as_slice();
+        for together in drain.batches(lines, gather, write).iter() {
+            let (now, later) = rest.split_at(together.min(rest.len()));
             let gathered = LaneMask(now.iter().fold(0, |lanes, set| lanes | set.0));
             self.pass(&mut passage, lanes.only(gathered));
             rest = later;

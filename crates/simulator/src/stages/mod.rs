@@ -14,6 +14,7 @@
 pub(crate) mod atomic;
 pub(crate) mod copy;
 pub(crate) mod data;
+pub(crate) mod drain;
 pub(crate) mod request;
 pub(crate) mod shared;
 pub(crate) mod tag;

@@ -10,7 +10,7 @@
 //!   recorded load and store.
 //! - The bank is linear in the address bits (an XOR of some of them for each
 //!   bit of the bank number). Therefore an XOR of all addresses by a constant
-//!   changes no count.
+//!   exchanges banks and changes no count of this stage.
 //! - The formulas in print, ⌈lines/4⌉ and ⌈(lines + 2)/4⌉, hold only when the
 //!   hash happens to spread the lines evenly: 32 lines 4 KiB apart may pass in
 //!   8 wavefronts or in 32.
@@ -20,7 +20,7 @@ use crate::access::WARP_LANES;
 use crate::rules::TagStage;
 
 /// Most banks that a hash of 5 bits selects.
-pub(super) const MAX_TAG_BANKS: usize = 32;
+pub(crate) const MAX_TAG_BANKS: usize = 32;
 
 impl TagStage {
     /// The tag bank of a line, given its index (address ÷ line size).
