@@ -716,18 +716,23 @@ impl RuleData {
             return None;
         }
         let row = LaneGroups { lanes: WARP_LANES as u8, bytes: Some(128) };
-        let (hash, gather) = match (&self.tag, self.data) {
+        let (hash, data) = match (&self.tag, self.data) {
             (None, None) => ([0, 0], None),
             (Some(tag), Some(data))
                 if tag.hash.len() <= 2
                     && (data.banks, data.bank_bytes, data.group) == (32, 4, row) =>
             {
                 let mask = |bit: usize| tag.hash.get(bit).copied().unwrap_or(0);
-                ([mask(0), mask(1)], Some([data.gather(4), data.gather(1)]))
+                ([mask(0), mask(1)], Some(data))
             }
             _ => return None,
         };
-        Some(FastRules { hash, gather, sectors_reach_l2: cache.sectors_reach_l2 })
+        Some(FastRules {
+            hash,
+            banks: self.tag.as_ref().map_or(1, TagStage::banks),
+            data,
+            sectors_reach_l2: cache.sectors_reach_l2,
+        })
     }
 }
 

@@ -30,6 +30,7 @@ mod lines;
 mod wavefronts;
 
 use crate::access::{LaneMask, OpKind, WARP_LANES};
+use crate::rules::DataStage;
 pub(crate) use lane_ops::{LaneOps, Portable};
 use lines::{any_lines, ascending_lines, ascending_sets, fill};
 use wavefronts::stages;
@@ -50,9 +51,10 @@ pub(crate) const LEAST_GROUP: u32 = 4;
 pub(crate) struct FastRules {
     /// The two masks of the tag-bank hash; one bank when both are 0.
     pub(crate) hash: [u64; 2],
-    /// Tag wavefronts that a store gathers, of lanes of at least a word and of
-    /// narrower ones; `None` where there are no tag and data stages.
-    pub(crate) gather: Option<[u32; 2]>,
+    /// Number of tag banks, at most four.
+    pub(crate) banks: u32,
+    /// How stores gather; `None` where there are no tag and data stages.
+    pub(crate) data: Option<DataStage>,
     /// Whether the sectors counted are those that go to L2.
     pub(crate) sectors_reach_l2: bool,
 }
@@ -61,9 +63,9 @@ impl FastRules {
     /// How the data stage takes an operation; `None` where it is not defined.
     #[inline(always)]
     pub(crate) fn passing(&self, kind: OpKind, width: u32) -> Option<Passing> {
-        let gather = self.gather?;
+        let data = self.data.as_ref()?;
         Some(match kind {
-            OpKind::Store => Passing::Store { gather: gather[usize::from(width < WORD_BYTES)] },
+            OpKind::Store => Passing::Store { gather: data.gather(width) },
             // Both sides' banks matter.
             OpKind::AsyncCopy => return None,
             _ => Passing::Load,
@@ -94,8 +96,8 @@ pub(crate) struct Stages {
 pub(crate) enum Passing {
     /// Each tag wavefront by itself.
     Load,
-    /// The first so many tag wavefronts together; what has more is left to
-    /// [`DataStage::store`](crate::rules::DataStage::store).
+    /// The first so many tag wavefronts together; the later ones as
+    /// [`StoreDrain`](crate::rules::StoreDrain) has it.
     Store { gather: u32 },
 }
 
@@ -199,8 +201,7 @@ pub(crate) fn sets(
 }
 
 /// The sets and stages of a load or store of global memory by a non-empty mask;
-/// `None` when its lanes lie too far apart, and of a store that leaves tag
-/// wavefronts when it has gathered the first.
+/// `None` when its lanes lie too far apart.
 #[inline(always)]
 pub(crate) fn pipeline(
     ops: impl LaneOps,
@@ -228,7 +229,10 @@ pub(crate) fn pipeline(
         && let Some((sets, firsts)) = ascending_sets(ops, neighbours)
         && let Some(lines) = ascending_lines(ops, neighbours, firsts)
     {
-        return Some((sets, stages(ops, rules, &lines, passing)?));
+        return Some((
+            sets,
+            stages(ops, rules, &lines, width, passing, first_line(mask, addresses)),
+        ));
     }
     let group = group_lanes(width);
     match WARP_LANES as u32 / group {
@@ -242,6 +246,12 @@ pub(crate) fn pipeline(
     }
 }
 
+/// The line of the first active lane, from which others are said to differ.
+#[inline(always)]
+fn first_line(mask: LaneMask, addresses: &[u64; WARP_LANES]) -> u64 {
+    addresses[mask.0.trailing_zeros() as usize % WARP_LANES] >> LINE_SHIFT
+}
+
 #[inline(always)]
 fn any_order<const P: usize, const FINE: bool>(
     ops: impl LaneOps,
@@ -253,7 +263,7 @@ fn any_order<const P: usize, const FINE: bool>(
 ) -> Option<(Sets, Stages)> {
     let group = group_lanes(width);
     let (lines, sets) = any_lines::<P, FINE>(ops, mask, addresses, width, group)?;
-    Some((sets, stages(ops, rules, &lines, passing)?))
+    Some((sets, stages(ops, rules, &lines, width, passing, first_line(mask, addresses))))
 }
 
 /// What a shared-memory access of 32 banks of 4 bytes takes, whose lanes pass

@@ -4,6 +4,7 @@ use super::lane_ops::CHUNK;
 use super::lines::Lines;
 use super::{FastRules, LaneOps, Passing, Stages};
 use crate::access::WARP_LANES;
+use crate::stages::drain::Batches;
 
 /// The lines of each tag bank as masks, from the mask of all lines.
 ///
@@ -28,28 +29,44 @@ pub(super) fn depth([a, b, c, d]: [u32; 4]) -> u32 {
     most(a, b).max(most(c, d))
 }
 
-/// The tag and data stages; `None` of a store that leaves wavefronts when it has
-/// gathered the first: their timing is up to the stages.
+/// The tag and data stages. `line` is the index of the line from which the
+/// others are said to differ.
 #[inline(always)]
 pub(super) fn stages<const P: usize>(
     ops: impl LaneOps,
     rules: &FastRules,
     lines: &Lines<P>,
+    width: u32,
     passing: Passing,
-) -> Option<Stages> {
+    line: u64,
+) -> Stages {
     let mut banks = tag_banks(ops, &lines.index, lines.firsts, rules.hash);
     let tag_wavefronts = depth(banks);
-    if !passing.gathers_all(tag_wavefronts) {
-        return None;
-    }
     let mut result = Stages { tag_wavefronts, ..Stages::default() };
-    if let Passing::Store { .. } = passing {
-        for part in &lines.words {
-            let most = ops.most_shared(&ops.select(lines.firsts, part, &[0; WARP_LANES]));
-            result.data_wavefronts += most;
-            result.groups += u32::from(most != 0);
+    if let Passing::Store { gather } = passing {
+        let mut sizes = Batches::default();
+        if !passing.gathers_all(tag_wavefronts) {
+            sizes = batches(rules, banks, width, gather, line);
         }
-        return Some(result);
+        let any = |banks: [u32; 4]| banks[0] | banks[1] | banks[2] | banks[3];
+        // Without batches all pass together. No closure passes them: it would
+        // not be inlined, and not be vectorised.
+        for batch in 0..sizes.count().max(1) {
+            let mut gathered = lines.firsts;
+            if let Some(size) = sizes.size(batch) {
+                let before = any(banks);
+                for _ in 0..size {
+                    banks = banks.map(|bank| bank & bank.wrapping_sub(1));
+                }
+                gathered = before & !any(banks);
+            }
+            for part in &lines.words {
+                let most = ops.most_shared(&ops.select(gathered, part, &[0; WARP_LANES]));
+                result.data_wavefronts += most;
+                result.groups += u32::from(most != 0);
+            }
+        }
+        return result;
     }
     // One entry more than lanes: the line of an empty bank, which has no words.
     let mut words = [[0; WARP_LANES + 1]; P];
@@ -76,5 +93,22 @@ pub(super) fn stages<const P: usize>(
         }
         wavefront += CHUNK as u32;
     }
-    Some(result)
+    result
+}
+
+/// What of a store's tag wavefronts passes together. Kept apart, since it is
+/// long and not often asked for.
+#[inline(never)]
+fn batches(rules: &FastRules, banks: [u32; 4], width: u32, gather: u32, line: u64) -> Batches {
+    // The lines are known by how they differ from this one.
+    let bit = |mask: u64| (line & mask).count_ones() as usize & 1;
+    let exchange = bit(rules.hash[0]) | bit(rules.hash[1]) << 1;
+    let mut lines = [0u8; 4];
+    for (bank, of_bank) in banks.iter().enumerate() {
+        lines[bank ^ exchange] = of_bank.count_ones() as u8;
+    }
+    let lines = &lines[..lines.len().min(rules.banks as usize)];
+    rules.data.map_or_else(Batches::default, |stage| {
+        stage.store_drain.batches(lines, gather.max(1) as usize, stage.write(width))
+    })
 }

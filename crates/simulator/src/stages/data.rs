@@ -12,7 +12,7 @@
 use super::tag::MAX_TAG_BANKS;
 use super::{LaneSets, Lanes, request};
 use crate::access::{LaneMask, WARP_LANES};
-use crate::rules::{AtomicStage, DataStage, MAX_BANKS, TagStage};
+use crate::rules::{AtomicStage, DataStage, MAX_BANKS, StoreWrite, TagStage};
 
 /// The banks that a group of lanes meets.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +143,12 @@ impl DataStage {
         })
     }
 
+    /// How a gather of lanes of `width` bytes is written.
+    pub(crate) fn write(&self, width: u32) -> &StoreWrite {
+        let drain = &self.store_drain;
+        if width >= self.bank_bytes { &drain.write } else { &drain.narrow_write }
+    }
+
     /// Loads: the groups of each tag wavefront.
     pub(crate) fn load(&self, lanes: Lanes<'_>, tag_wavefronts: &LaneSets) -> Passage {
         let mut passage = Passage::default();
@@ -161,7 +167,8 @@ impl DataStage {
         tag_wavefronts: &LaneSets,
         line_shift: u32,
     ) -> Passage {
-        let gather = self.gather(lanes.width).max(1) as usize;
+        let width = lanes.width;
+        let gather = self.gather(width).max(1) as usize;
         let mut lines = [0u8; MAX_TAG_BANKS];
         for &wavefront in tag_wavefronts.as_slice() {
             let lanes = lanes.only(wavefront).iter();
@@ -173,12 +180,10 @@ impl DataStage {
             }
         }
         let lines = &lines[..MAX_TAG_BANKS.min(tag.banks() as usize)];
-        let drain = &self.store_drain;
-        let is_narrow = lanes.width < self.bank_bytes;
-        let write = if is_narrow { &drain.narrow_write } else { &drain.write };
+        let batches = self.store_drain.batches(lines, gather, self.write(width));
         let mut passage = Passage::default();
         let mut rest = tag_wavefronts.as_slice();
-        for together in drain.batches(lines, gather, write).iter() {
+        for together in batches.iter() {
             let (now, later) = rest.split_at(together.min(rest.len()));
             let gathered = LaneMask(now.iter().fold(0, |lanes, set| lanes | set.0));
             self.pass(&mut passage, lanes.only(gathered));

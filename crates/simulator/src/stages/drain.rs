@@ -16,13 +16,12 @@
 //! The times were found by comparison with the stores counted on an H200
 //! (`tests/hardware/h200`).
 
+use super::tag::MAX_TAG_BANKS;
 use crate::access::WARP_LANES;
 use crate::rules::{StoreDrain, StoreWrite};
 
-/// Most tag banks.
-const BANKS: usize = super::tag::MAX_TAG_BANKS;
-
 /// The numbers of tag wavefronts that pass the data stage together, in order.
+#[derive(Default)]
 pub(crate) struct Batches {
     sizes: [u8; WARP_LANES],
     len: usize,
@@ -38,6 +37,16 @@ impl Batches {
         }
     }
 
+    /// Number of batches.
+    pub(crate) fn count(&self) -> usize {
+        self.len
+    }
+
+    /// Tag wavefronts of a batch, if there are so many.
+    pub(crate) fn size(&self, batch: usize) -> Option<u32> {
+        self.sizes[..self.len].get(batch).copied().map(u32::from)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.sizes[..self.len].iter().map(|&size| usize::from(size))
     }
@@ -47,36 +56,52 @@ impl StoreDrain {
     /// Splits up the tag wavefronts of a store that has `lines[b]` lines in tag
     /// bank *b*, at most 32 in all, where queues hold `gather` lines, at least 1.
     pub(crate) fn batches(&self, lines: &[u8], gather: usize, write: &StoreWrite) -> Batches {
-        let mut batches = Batches { sizes: [0; WARP_LANES], len: 0 };
-        let banks = lines.len().min(BANKS);
+        match lines.len() {
+            0..=4 => self.split::<4>(lines, gather, write),
+            _ => self.split::<MAX_TAG_BANKS>(lines, gather, write),
+        }
+    }
+
+    /// The same with at most `N` banks.
+    fn split<const N: usize>(&self, lines: &[u8], gather: usize, write: &StoreWrite) -> Batches {
+        let mut batches = Batches::default();
         // In the order in which they take turns, the highest bank first.
-        let mut total = [0usize; BANKS];
-        for (total, &lines) in total.iter_mut().zip(lines[..banks].iter().rev()) {
+        let mut total = [0usize; N];
+        for (total, &lines) in total.iter_mut().zip(lines.iter().rev()) {
             *total = lines.into();
         }
-        let total = &total[..banks];
-        let wavefronts = total.iter().copied().max().unwrap_or(0);
-        let mut left = [0usize; BANKS];
+        let wavefronts = total.iter().copied().max().unwrap_or(0).min(WARP_LANES);
+        // One wavefront beyond a gather has none to pass with.
+        if wavefronts <= gather + 1 {
+            batches.push(wavefronts.min(gather));
+            batches.push(wavefronts.saturating_sub(gather));
+            return batches;
+        }
+        let mut left = [0usize; N];
         // The cycle from which on the lines of a wavefront may leave.
         let mut leaves_at = [u32::MAX; WARP_LANES];
         let (mut turn, mut entered, mut first, mut since) = (0, 0, 0, 0);
         // Bit n: a write keeps the bank's lines from leaving n cycles from now.
-        let mut held = [0u32; BANKS];
+        let mut held = [0u32; N];
         let mut now = 0u32;
         while entered < wavefronts {
-            // The k-th line of a bank came with wavefront k.
-            let waiting = |bank: usize| left[bank] < total[bank].min(entered);
-            let next = (0..banks).map(|step| (turn + step) % banks).find(|&bank| waiting(bank));
-            if let Some(bank) = next
-                && held[bank] & 1 == 0
-                && leaves_at[left[bank]] <= now
-            {
-                left[bank] += 1;
-                turn = bank + 1;
+            // The banks with a line in their queue; the k-th line of a bank came
+            // with wavefront k.
+            let mut waiting = 0u32;
+            for bank in 0..N {
+                waiting |= u32::from(left[bank] < total[bank].min(entered)) << bank;
             }
-            held[..banks].iter_mut().for_each(|held| *held >>= 1);
-            let has_room = |bank: usize| total[bank] <= entered || entered - left[bank] < gather;
-            let enters = (0..banks).all(has_room);
+            let later = waiting & u32::MAX << turn;
+            let bank = (if later != 0 { later } else { waiting }).trailing_zeros() as usize;
+            if bank < N && held[bank] & 1 == 0 && leaves_at[left[bank] % WARP_LANES] <= now {
+                left[bank] += 1;
+                turn = (bank + 1) % N;
+            }
+            let mut enters = true;
+            for bank in 0..N {
+                held[bank] >>= 1;
+                enters &= total[bank] <= entered || entered - left[bank] < gather;
+            }
             if enters {
                 if entered == first {
                     since = now;
@@ -86,7 +111,7 @@ impl StoreDrain {
             let waits = !enters && now - since >= u32::from(self.patience);
             if entered - first >= gather || entered > first && waits {
                 leaves_at[first..entered].fill(now + u32::from(self.latency));
-                for (held, &total) in held[..banks].iter_mut().zip(total) {
+                for (held, &total) in held.iter_mut().zip(&total) {
                     if write.all_banks || total > first {
                         *held |= write.cycles;
                     }
