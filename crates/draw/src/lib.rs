@@ -32,5 +32,5 @@ mod palette;
 mod svg;
 mod text;
 
-pub use svg::{svg, svg_with_notes};
+pub use svg::{inline_svg, svg, svg_with_notes};
 pub use text::text;

@@ -26,12 +26,28 @@ pub fn svg(rules: &RuleSet, access: &WarpAccess, title: &str) -> String {
     svg_with_notes(rules, access, title, &[])
 }
 
+/// The same for a page that has several: `id` is a name that nothing else on the
+/// page starts with.
+pub fn inline_svg(rules: &RuleSet, access: &WarpAccess, title: &str, id: &str) -> String {
+    picture(rules, access, title, &[], &escape(id))
+}
+
 /// The same with sentences below it: why so many, what to change.
 pub fn svg_with_notes(
     rules: &RuleSet,
     access: &WarpAccess,
     title: &str,
     notes: &[String],
+) -> String {
+    picture(rules, access, title, notes, "picture")
+}
+
+fn picture(
+    rules: &RuleSet,
+    access: &WarpAccess,
+    title: &str,
+    notes: &[String],
+    id: &str,
 ) -> String {
     let explanation = rules.explain(access);
     let mut body = Canvas::default();
@@ -75,9 +91,9 @@ pub fn svg_with_notes(
     }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" \
-         height=\"{height:.0}\" role=\"img\" aria-labelledby=\"t d\" \
+         height=\"{height:.0}\" role=\"img\" aria-labelledby=\"{id}-title {id}-text\" \
          font-family=\"'Helvetica Neue', Arial, 'Liberation Sans', sans-serif\">\n\
-         <title id=\"t\">{}</title>\n<desc id=\"d\">{}</desc>\n\
+         <title id=\"{id}-title\">{}</title>\n<desc id=\"{id}-text\">{}</desc>\n\
          <rect width=\"{WIDTH}\" height=\"{height:.0}\" fill=\"#ffffff\"/>\n{}</svg>\n",
         escape(title),
         escape(&description),
@@ -168,9 +184,10 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Text colour that reads on paint `index`.
+/// Text colour that reads on paint `index`. It is no other text's: a page that
+/// turns the picture dark leaves it as it is.
 fn ink_on(index: usize) -> &'static str {
-    if paint(index).dark { "#ffffff" } else { INK }
+    if paint(index).dark { "#ffffff" } else { "#000000" }
 }
 
 fn lane_center(lane: usize) -> f64 {
