@@ -40,7 +40,7 @@ built=$top/target/explorer/wasm32-unknown-unknown/release/coalescope_explorer.wa
 if [ "${1:-}" = --check ]; then
     cmp "$built" "$file"
 else
-    cp "$built" "$file.new"
+    install -m 644 "$built" "$file.new"
     mv "$file.new" "$file"
 fi
 ls -l "$file"

@@ -19,8 +19,13 @@
 //! ```
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
-use simulator::{Explanation, Field, LaneMask, Op, RuleSet, WARP_LANES, WarpAccess};
+extern crate alloc;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
+use once_cell::race::OnceBox;
+use simulator::{Explanation, Field, LaneMask, Op, RuleSet, Space, WARP_LANES, WarpAccess};
 
 #[cfg(target_arch = "wasm32")]
 #[global_allocator]
@@ -31,6 +36,11 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     core::arch::wasm32::unreachable()
 }
+
+/// This crate as WebAssembly, with the functions below as exports and nothing
+/// imported: `crates/explorer/explorer.wasm`, built by `scripts/explorer.sh`.
+#[cfg(not(target_arch = "wasm32"))]
+pub const WASM: &[u8] = include_bytes!("../explorer.wasm");
 
 /// [`count`] counted.
 pub const GOOD: i32 = 0;
@@ -72,33 +82,52 @@ pub const FIELDS: [Field; 12] = [
     Field::Transactions,
 ];
 
-/// Lanes touch two sectors at most, in local memory more: as many as are kept.
+/// Sectors and transactions that are kept: a lane of global memory touches two at
+/// most.
 const MOST_SECTORS: usize = 2 * WARP_LANES;
+
+/// Words of data wavefronts that are kept: a lane of 32 bytes takes eight, and an
+/// atomic passes twice.
+const MOST_WORDS: usize = 16 * WARP_LANES;
 
 /// Not there.
 const NONE: i32 = -1;
 
 static ADDRESSES: [AtomicU64; WARP_LANES] = [const { AtomicU64::new(0) }; WARP_LANES];
 static COUNTS: [AtomicU64; FIELDS.len()] = [const { AtomicU64::new(u64::MAX) }; FIELDS.len()];
+static EFFICIENCIES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static EXACT: AtomicI32 = AtomicI32::new(0);
 static SECTOR_COUNT: AtomicI32 = AtomicI32::new(0);
+static LINE_COUNT: AtomicI32 = AtomicI32::new(0);
+static TRANSACTION_COUNT: AtomicI32 = AtomicI32::new(0);
+static WORD_COUNT: AtomicI32 = AtomicI32::new(0);
 static SECTOR_ADDRESSES: [AtomicU64; MOST_SECTORS] = [const { AtomicU64::new(0) }; MOST_SECTORS];
 static SECTOR_BYTES: [AtomicI32; MOST_SECTORS] = [const { AtomicI32::new(0) }; MOST_SECTORS];
 static SECTOR_LINES: [AtomicI32; MOST_SECTORS] = [const { AtomicI32::new(0) }; MOST_SECTORS];
+static SECTOR_LANES: [AtomicU32; MOST_SECTORS] = [const { AtomicU32::new(0) }; MOST_SECTORS];
+static LINE_ADDRESSES: [AtomicU64; MOST_SECTORS] = [const { AtomicU64::new(0) }; MOST_SECTORS];
+static LINE_TAG_BANKS: [AtomicI32; MOST_SECTORS] = [const { AtomicI32::new(NONE) }; MOST_SECTORS];
+static TRANSACTION_ADDRESSES: [AtomicU64; MOST_SECTORS] =
+    [const { AtomicU64::new(0) }; MOST_SECTORS];
+static TRANSACTION_BYTES: [AtomicI32; MOST_SECTORS] = [const { AtomicI32::new(0) }; MOST_SECTORS];
+static TRANSACTION_LANES: [AtomicU32; MOST_SECTORS] = [const { AtomicU32::new(0) }; MOST_SECTORS];
+static WORD_WAVEFRONTS: [AtomicI32; MOST_WORDS] = [const { AtomicI32::new(NONE) }; MOST_WORDS];
+static WORD_BANKS: [AtomicI32; MOST_WORDS] = [const { AtomicI32::new(NONE) }; MOST_WORDS];
+static WORD_LANES: [AtomicU32; MOST_WORDS] = [const { AtomicU32::new(0) }; MOST_WORDS];
 static LANE_SECTORS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }; WARP_LANES];
 static LANE_TAG_BANKS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }; WARP_LANES];
 static LANE_TAG_WAVEFRONTS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }; WARP_LANES];
 static LANE_DATA_WAVEFRONTS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }; WARP_LANES];
 
 /// Number of rule sets.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn arch_count() -> u32 {
-    u32::try_from(RuleSet::shipped().count()).unwrap_or(0)
+    u32::try_from(all_rules().len()).unwrap_or(0)
 }
 
 /// The place of the rule set for a compute capability, given as ten times it
 /// (9.0 is 90); [`arch_count`] where there is none.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn find_arch(tenfold: u32) -> u32 {
     let is_it = |arch: &str| {
         let (major, minor) = arch.split_once('.').unwrap_or((arch, ""));
@@ -107,24 +136,24 @@ pub extern "C" fn find_arch(tenfold: u32) -> u32 {
             _ => false,
         }
     };
-    let found = RuleSet::shipped().position(|rules| rules.archs().iter().any(|arch| is_it(arch)));
+    let found = all_rules().iter().position(|rules| rules.archs().iter().any(|arch| is_it(arch)));
     found.and_then(|place| u32::try_from(place).ok()).unwrap_or_else(|| arch_count())
 }
 
 /// Bytes of a sector of a rule set, 0 where it has none.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn sector_bytes(arch: u32) -> u32 {
     rules(arch).and_then(|rules| rules.sector_bytes()).unwrap_or(0)
 }
 
 /// Bytes of a line of a rule set, 0 where it has none.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn line_bytes(arch: u32) -> u32 {
     rules(arch).and_then(|rules| rules.line_bytes()).unwrap_or(0)
 }
 
 /// Sets the address of a lane (0..=31), in bytes; of shared memory the offset.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn set_lane(lane: u32, address: u64) {
     if let Some(slot) = ADDRESSES.get(lane as usize) {
         slot.store(address, Relaxed);
@@ -134,7 +163,7 @@ pub extern "C" fn set_lane(lane: u32, address: u64) {
 /// Counts the access of the addresses set, by the rule set at a place, with
 /// `width` bytes a lane and the lanes of `mask` on (lane 0 the lowest bit).
 /// [`GOOD`], [`UNKNOWN`] or [`REFUSED`].
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn count(arch: u32, op: u32, width: u32, mask: u32) -> i32 {
     let names = ["ld", "st", "red", "atom", "lds", "sts"];
     let (Some(rules), Some(name), Ok(width)) =
@@ -142,18 +171,21 @@ pub extern "C" fn count(arch: u32, op: u32, width: u32, mask: u32) -> i32 {
     else {
         return UNKNOWN;
     };
-    let Ok(op) = Op::parse(name, None, None, width) else { return REFUSED };
+    // All bytes of a lane are read; without a type, half of an 8-byte load from
+    // shared memory would be.
+    let value_type = (op == SHARED_LOAD && width == 8).then_some("b64");
+    let Ok(op) = Op::parse(name, None, value_type, width) else { return REFUSED };
     let addresses = core::array::from_fn(|lane| ADDRESSES[lane].load(Relaxed));
     let access = WarpAccess { mask: LaneMask(mask), ..WarpAccess::new(op, width, addresses) };
     if rules.check(&access).is_err() {
         return REFUSED;
     }
-    keep(&rules.explain(&access));
+    keep(&rules.explain(&access), op.space);
     GOOD
 }
 
 /// A count by its place in [`FIELDS`]; −1 where the rule set has none.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn field(index: u32) -> f64 {
     match COUNTS.get(index as usize).map(|count| count.load(Relaxed)) {
         None | Some(u64::MAX) => -1.0,
@@ -161,87 +193,177 @@ pub extern "C" fn field(index: u32) -> f64 {
     }
 }
 
+/// Bytes used of those moved, as a share of 1: with 0 the sum over the lanes, with 1
+/// each byte once. NaN where the rule set does not define it, or nothing moves.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn efficiency(of: u32) -> f64 {
+    EFFICIENCIES.get(of as usize).map_or(f64::NAN, |share| f64::from_bits(share.load(Relaxed)))
+}
+
 /// Whether the counts are known to be the device's: 1, else 0.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn exact() -> i32 {
     EXACT.load(Relaxed)
 }
 
 /// Sectors of the access, in the order of the first lane that touches them.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn sectors() -> i32 {
     SECTOR_COUNT.load(Relaxed)
 }
 
 /// First byte of a sector.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn sector_address(sector: u32) -> u64 {
     SECTOR_ADDRESSES.get(sector as usize).map_or(0, |address| address.load(Relaxed))
 }
 
 /// Distinct bytes that the lanes touch in a sector.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn sector_bytes_used(sector: u32) -> i32 {
     read(&SECTOR_BYTES, sector)
 }
 
 /// The line of a sector, numbered in the order of the first lane.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn sector_line(sector: u32) -> i32 {
     read(&SECTOR_LINES, sector)
 }
 
+/// The lanes that touch a sector, lane 0 the lowest bit.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn sector_lanes(sector: u32) -> u32 {
+    read_mask(&SECTOR_LANES, sector)
+}
+
+/// Lines of the access.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn lines() -> i32 {
+    LINE_COUNT.load(Relaxed)
+}
+
+/// First byte of a line.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn line_address(line: u32) -> u64 {
+    LINE_ADDRESSES.get(line as usize).map_or(0, |address| address.load(Relaxed))
+}
+
+/// The tag bank of a line.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn line_tag_bank(line: u32) -> i32 {
+    read(&LINE_TAG_BANKS, line)
+}
+
+/// Memory transactions of the access, on CC 1.x–2.x.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn transactions() -> i32 {
+    TRANSACTION_COUNT.load(Relaxed)
+}
+
+/// First byte of a transaction.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn transaction_address(transaction: u32) -> u64 {
+    TRANSACTION_ADDRESSES.get(transaction as usize).map_or(0, |address| address.load(Relaxed))
+}
+
+/// Bytes of a transaction.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn transaction_bytes(transaction: u32) -> i32 {
+    read(&TRANSACTION_BYTES, transaction)
+}
+
+/// The lanes that a transaction serves, lane 0 the lowest bit.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn transaction_lanes(transaction: u32) -> u32 {
+    read_mask(&TRANSACTION_LANES, transaction)
+}
+
+/// Words that the data banks give, over all data wavefronts.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn words() -> i32 {
+    WORD_COUNT.load(Relaxed)
+}
+
+/// The data wavefront in which a word passes, from 0.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn word_wavefront(word: u32) -> i32 {
+    read(&WORD_WAVEFRONTS, word)
+}
+
+/// The bank of a word.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn word_bank(word: u32) -> i32 {
+    read(&WORD_BANKS, word)
+}
+
+/// The lanes that a word is for, lane 0 the lowest bit.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn word_lanes(word: u32) -> u32 {
+    read_mask(&WORD_LANES, word)
+}
+
 /// The first sector of a lane; −1 where the lane is off.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn lane_sector(lane: u32) -> i32 {
     read(&LANE_SECTORS, lane)
 }
 
 /// The tag bank of a lane's line.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn lane_tag_bank(lane: u32) -> i32 {
     read(&LANE_TAG_BANKS, lane)
 }
 
 /// The pass through the tag stage that serves a lane, from 0.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn lane_tag_wavefront(lane: u32) -> i32 {
     read(&LANE_TAG_WAVEFRONTS, lane)
 }
 
 /// The first data wavefront that serves a lane, from 0.
-#[unsafe(no_mangle)]
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn lane_data_wavefront(lane: u32) -> i32 {
     read(&LANE_DATA_WAVEFRONTS, lane)
 }
 
-fn rules(arch: u32) -> Option<RuleSet> {
-    RuleSet::shipped().nth(arch as usize)
+/// The rule sets, read once.
+fn all_rules() -> &'static [RuleSet] {
+    static RULES: OnceBox<Vec<RuleSet>> = OnceBox::new();
+    RULES.get_or_init(|| Box::new(RuleSet::shipped().collect()))
+}
+
+fn rules(arch: u32) -> Option<&'static RuleSet> {
+    all_rules().get(arch as usize)
 }
 
 fn read(values: &[AtomicI32], index: u32) -> i32 {
     values.get(index as usize).map_or(NONE, |value| value.load(Relaxed))
 }
 
+fn read_mask(masks: &[AtomicU32], index: u32) -> u32 {
+    masks.get(index as usize).map_or(0, |mask| mask.load(Relaxed))
+}
+
 fn place(index: Option<usize>) -> i32 {
     index.and_then(|index| i32::try_from(index).ok()).unwrap_or(NONE)
 }
 
-fn keep(explanation: &Explanation) {
+fn keep(explanation: &Explanation, space: Space) {
     let mut totals = simulator::Totals::default();
     totals.add(&explanation.counts);
     for (slot, field) in COUNTS.iter().zip(FIELDS) {
-        let count = totals.get(field).and_then(|count| u64::try_from(count).ok());
+        let count = totals.get(field).filter(|_| field.applies_to(space));
+        let count = count.and_then(|count| u64::try_from(count).ok());
         slot.store(count.unwrap_or(u64::MAX), Relaxed);
     }
     EXACT.store(explanation.counts.exact.into(), Relaxed);
-    let kept = explanation.sectors.len().min(MOST_SECTORS);
-    SECTOR_COUNT.store(place(Some(kept)), Relaxed);
-    for (index, sector) in explanation.sectors.iter().take(kept).enumerate() {
-        SECTOR_ADDRESSES[index].store(sector.address, Relaxed);
-        SECTOR_BYTES[index].store(i32::try_from(sector.bytes_used).unwrap_or(NONE), Relaxed);
-        SECTOR_LINES[index].store(place(Some(sector.line)), Relaxed);
+    let shares =
+        [explanation.counts.requested_efficiency(), explanation.counts.unique_efficiency()];
+    for (slot, share) in EFFICIENCIES.iter().zip(shares) {
+        slot.store(share.unwrap_or(f64::NAN).to_bits(), Relaxed);
     }
+    keep_memory(explanation);
+    keep_words(explanation);
     let of_lanes = [&LANE_SECTORS, &LANE_TAG_BANKS, &LANE_TAG_WAVEFRONTS, &LANE_DATA_WAVEFRONTS];
     of_lanes.into_iter().flatten().for_each(|value| value.store(NONE, Relaxed));
     for lane in &explanation.lanes {
@@ -254,9 +376,85 @@ fn keep(explanation: &Explanation) {
     }
 }
 
+/// Lines, sectors and transactions.
+fn keep_memory(explanation: &Explanation) {
+    let number = |value: Option<u32>| value.and_then(|n| i32::try_from(n).ok()).unwrap_or(NONE);
+    let kept = explanation.sectors.len().min(MOST_SECTORS);
+    SECTOR_COUNT.store(place(Some(kept)), Relaxed);
+    for (index, sector) in explanation.sectors.iter().take(kept).enumerate() {
+        SECTOR_ADDRESSES[index].store(sector.address, Relaxed);
+        SECTOR_BYTES[index].store(number(Some(sector.bytes_used)), Relaxed);
+        SECTOR_LINES[index].store(place(Some(sector.line)), Relaxed);
+        SECTOR_LANES[index].store(sector.lanes.0, Relaxed);
+    }
+    let kept = explanation.lines.len().min(MOST_SECTORS);
+    LINE_COUNT.store(place(Some(kept)), Relaxed);
+    for (index, line) in explanation.lines.iter().take(kept).enumerate() {
+        LINE_ADDRESSES[index].store(line.address, Relaxed);
+        LINE_TAG_BANKS[index].store(number(line.tag_bank), Relaxed);
+    }
+    let kept = explanation.transactions.len().min(MOST_SECTORS);
+    TRANSACTION_COUNT.store(place(Some(kept)), Relaxed);
+    for (index, used) in explanation.transactions.iter().take(kept).enumerate() {
+        TRANSACTION_ADDRESSES[index].store(used.transaction.address, Relaxed);
+        TRANSACTION_BYTES[index].store(number(Some(used.transaction.bytes)), Relaxed);
+        TRANSACTION_LANES[index].store(used.lanes.0, Relaxed);
+    }
+}
+
+/// What the data banks give, wavefront by wavefront.
+fn keep_words(explanation: &Explanation) {
+    let mut kept = 0;
+    for (index, wavefront) in explanation.data_wavefronts.iter().enumerate() {
+        for word in wavefront.words.iter().take(MOST_WORDS - kept) {
+            let mut served = LaneMask(0);
+            for lane in explanation.lanes.iter().filter(|lane| lane.words.contains(word)) {
+                if wavefront.lanes.contains(lane.lane.into()) {
+                    served.0 |= 1 << lane.lane;
+                }
+            }
+            WORD_WAVEFRONTS[kept].store(place(Some(index)), Relaxed);
+            WORD_BANKS[kept].store(i32::try_from(word.bank).unwrap_or(NONE), Relaxed);
+            WORD_LANES[kept].store(served.0, Relaxed);
+            kept += 1;
+        }
+    }
+    WORD_COUNT.store(place(Some(kept)), Relaxed);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is read of lines, sectors, transactions and words is what the
+    /// explanation has.
+    fn agree(explanation: &Explanation) {
+        let counts = &explanation.counts;
+        assert_eq!(sectors() as usize, explanation.sectors.len());
+        assert_eq!(lines() as usize, explanation.lines.len());
+        assert_eq!(transactions() as usize, explanation.transactions.len());
+        for (index, sector) in explanation.sectors.iter().enumerate() {
+            let index = index as u32;
+            assert_eq!(sector_address(index), sector.address);
+            assert_eq!(sector_lanes(index), sector.lanes.0);
+            assert_eq!(line_address(sector_line(index) as u32), sector.address / 128 * 128);
+        }
+        for (index, used) in explanation.transactions.iter().enumerate() {
+            let index = index as u32;
+            let kept = (transaction_address(index), transaction_bytes(index) as u32);
+            assert_eq!(kept, (used.transaction.address, used.transaction.bytes));
+            assert_eq!(transaction_lanes(index), used.lanes.0);
+        }
+        let passed = explanation.data_wavefronts.iter().map(|wavefront| wavefront.words.len());
+        assert_eq!(words() as usize, passed.sum::<usize>());
+        for word in 0..words() as u32 {
+            let wavefront = &explanation.data_wavefronts[word_wavefront(word) as usize];
+            assert!(wavefront.words.iter().any(|w| w.bank == word_bank(word) as u32));
+            assert_ne!(word_lanes(word), 0);
+        }
+        let share = counts.unique_efficiency().unwrap_or(f64::NAN);
+        assert_eq!(efficiency(1).to_bits(), share.to_bits());
+    }
 
     /// One test alone: the state is one for all.
     #[test]
@@ -287,11 +485,13 @@ mod tests {
                             continue;
                         }
                         counted += 1;
+                        agree(&rules.explain(&access));
                         let counts = rules.count(&access);
                         let mut totals = simulator::Totals::default();
                         totals.add(&counts);
                         for (index, of) in FIELDS.into_iter().enumerate() {
-                            let expected = totals.get(of).map_or(-1.0, |count| count as f64);
+                            let expected = totals.get(of).filter(|_| of.applies_to(op_of.space));
+                            let expected = expected.map_or(-1.0, |count| count as f64);
                             assert_eq!(
                                 field(index as u32),
                                 expected,
