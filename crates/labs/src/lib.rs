@@ -53,4 +53,4 @@ pub use kernel::{launch_text, source_text};
 pub use lab::{Lab, SHIPPED, Section, folders};
 pub use metric::{Quantity, Unit};
 pub use question::{Answer, Marked, Posed, Right};
-pub use workbench::{Shown, Workbench};
+pub use workbench::{Figure, Shown, Workbench};

@@ -208,17 +208,26 @@ pub(crate) fn of_record(
         "dram_write_bytes" => {
             traffic()?.dram_write_bytes.map(|n| Quantity::new(n as f64, Unit::Bytes))
         }
-        _ => {
-            let totals = counted?.totals.as_ref()?;
-            match name.split_once('.') {
-                Some((class, name)) => {
-                    let (_, part) = totals.by_class.iter().find(|(c, _)| c.name() == class)?;
-                    of_totals(name, part)
-                }
-                None => of_totals(name, &totals.counts),
-            }
-        }
+        _ => of_kernel(name, counted?.totals.as_ref()?),
     }
+}
+
+/// `sectors`, `global_ld.sectors/request` … of all accesses of a kernel.
+fn of_kernel(name: &str, totals: &KernelTotals) -> Option<Quantity> {
+    match name.split_once('.') {
+        Some((class, name)) => {
+            let (_, part) = totals.by_class.iter().find(|(c, _)| c.name() == class)?;
+            of_totals(name, part)
+        }
+        None => of_totals(name, &totals.counts),
+    }
+}
+
+/// What the model counts of a quantity that [`of_record`] finds in records; none
+/// for times and traffic.
+pub(crate) fn predicted(name: &str, run: &Run, counts: &LaunchCounts) -> Option<Quantity> {
+    let sites = run.program.sites.iter().zip(&counts.sites);
+    of_kernel(name, &KernelTotals::of(sites.map(|(site, counted)| (site.op, &counted.totals))))
 }
 
 /// The totals that a metric without an access is of: those of global memory,

@@ -279,6 +279,23 @@ impl Posed {
         }
     }
 
+    /// For each misconception the answers that it leads to, in words, with its text.
+    pub fn misconceptions(&self) -> impl Iterator<Item = (String, &str)> {
+        let number = |value: f64| {
+            let number = Quantity::new(value, Unit::Count);
+            format!("{number} {}", self.unit).trim_end().to_owned()
+        };
+        self.wrong.iter().map(move |(matched, says)| {
+            let answer = match matched {
+                Match::Number { value, .. } => number(*value),
+                Match::Below(bound) => format!("less than {}", number(*bound)),
+                Match::Above(bound) => format!("more than {}", number(*bound)),
+                Match::Option(name) => name.clone(),
+            };
+            (answer, says.as_str())
+        })
+    }
+
     /// For each misconception an answer that shows it, with its text.
     pub fn wrong_answers(&self) -> impl Iterator<Item = (String, &str)> {
         self.wrong.iter().map(|(matched, says)| {

@@ -188,9 +188,14 @@ fn write_picture(shown: &Shown, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "{}", draw::text(&shown.rules, &shown.access))?;
     let why = advise::why::explain(&shown.rules, &shown.access);
     writeln!(out, "\nWhy: {}.", why.sentence)?;
-    if let Some(device) = shown.device.as_ref().filter(|_| !shown.recorded.is_empty()) {
-        let figures: Vec<String> =
-            shown.recorded.iter().map(|(name, quantity)| format!("{name} {quantity}")).collect();
+    if let Some(device) = shown.device.as_ref().filter(|_| !shown.figures.is_empty()) {
+        let figures = shown.figures.iter().map(|figure| match figure.predicted {
+            Some(predicted) => {
+                format!("{} {} (predicted {predicted})", figure.name, figure.recorded)
+            }
+            None => format!("{} {}", figure.name, figure.recorded),
+        });
+        let figures: Vec<String> = figures.collect();
         writeln!(out, "Recorded on an {device}: {}.", figures.join("; "))?;
     }
     Ok(())

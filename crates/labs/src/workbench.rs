@@ -54,11 +54,22 @@ pub struct Shown {
     pub access: WarpAccess,
     /// The rules.
     pub rules: RuleSet,
-    /// Quantities that a device counted and timed, by name; none where the run
-    /// is not recorded.
-    pub recorded: Vec<(&'static str, Quantity)>,
+    /// Quantities of the whole launch that a device counted and timed; none where
+    /// the run is not recorded.
+    pub figures: Vec<Figure>,
     /// The device that recorded them.
     pub device: Option<String>,
+}
+
+/// A quantity of a launch, predicted beside recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is, in words.
+    pub name: &'static str,
+    /// What the model says, where it says anything about it.
+    pub predicted: Option<Quantity>,
+    /// What a device counted or timed.
+    pub recorded: Quantity,
 }
 
 impl<'a> Workbench<'a> {
@@ -338,11 +349,12 @@ impl<'a> Workbench<'a> {
         // A record is of one device, whatever rules the point is counted by.
         let same_arch =
             time.is_some_and(|record| record.arch.as_deref() == Some(point.arch.as_str()));
-        let recorded = RECORDED
-            .iter()
-            .filter(|_| same_arch)
-            .filter_map(|(words, metric)| Some((*words, metric::of_record(metric, time, counted)?)))
-            .collect();
+        let mut figures = Vec::new();
+        for (name, metric) in RECORDED.into_iter().filter(|_| same_arch) {
+            let Some(recorded) = metric::of_record(metric, time, counted) else { continue };
+            let predicted = metric::predicted(metric, &built.run, self.counts(&built)?);
+            figures.push(Figure { name, predicted, recorded });
+        }
         Ok(Shown {
             kernel: source_text(&built.run),
             launch: launch_text(&built.run),
@@ -350,7 +362,7 @@ impl<'a> Workbench<'a> {
             label,
             access,
             rules: built.rules.clone(),
-            recorded,
+            figures,
             device: time.filter(|_| same_arch).and_then(|record| record.device.clone()),
         })
     }
