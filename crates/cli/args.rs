@@ -197,6 +197,7 @@ Exit codes: 0 compared, 2 bad input (the rest is compared all the same).")]
   coalescope lab show 2 --start > exercise.toml         the scenario to improve
   coalescope lab grade 2 exercise.toml                  the mark, with reasons
   coalescope lab grade 2 submissions/ -o class.csv      a folder: one row a file
+  coalescope lab export -o site                         pages for a browser and for paper
   coalescope lab list --labs my-labs                    a teacher's own
 
 LAB is a number or a name that `lab list` shows. A folder for `grade` holds a file
@@ -282,13 +283,25 @@ pub(crate) enum LabCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Write all labs and the explorer as a static site.
+    Export {
+        /// The folder; one of an earlier export is replaced.
+        #[arg(short, long, value_name = "DIR")]
+        output: PathBuf,
+        /// Other numbers in the questions: a student's own.
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        /// Leave out the solutions, and the pictures that tell an answer.
+        #[arg(long)]
+        without_solutions: bool,
+    },
 }
 
 impl LabCommand {
     /// The lab that it is about.
     pub(crate) fn lab(&self) -> &str {
         match self {
-            Self::List => "",
+            Self::List | Self::Export { .. } => "",
             Self::Show { lab, .. } | Self::Run { lab, .. } | Self::Grade { lab, .. } => lab,
         }
     }

@@ -4,6 +4,7 @@
 
 mod args;
 mod commands;
+mod folder;
 mod output;
 mod progress;
 mod selection;

@@ -1,13 +1,15 @@
-//! `coalescope lab`: lists, shows, runs and grades the teaching labs.
+//! `coalescope lab`: lists, shows, runs, grades and exports the teaching labs.
 
 use crate::args::{LabArgs, LabCommand};
 use crate::commands::{GOOD, bad_input, check_failed};
+use crate::folder::write_folder;
 use crate::output::write_whole;
 use crate::selection::Complaints;
 use crate::shipped;
 use anyhow::Result;
 use labs::grade::{Grade, Grader, write_csv};
 use labs::session::{self, SessionError};
+use labs::site::Site;
 use labs::{Campaign, Lab, LabError, Workbench, folders, show};
 use scenario::{Disk, Files};
 use std::io::Write;
@@ -26,8 +28,12 @@ pub(crate) fn run(args: &LabArgs) -> Result<ExitCode> {
         },
     };
     let files: &dyn Files = if args.labs.is_some() { &Local } else { &shipped::Shipped };
-    if let LabCommand::List = args.command {
-        return list(&folders, files, &mut complaints);
+    match &args.command {
+        LabCommand::List => return list(&folders, files, &mut complaints),
+        LabCommand::Export { output, seed, without_solutions } => {
+            return export(&folders, files, output, *seed, !without_solutions, &mut complaints);
+        }
+        _ => {}
     }
     let wanted = args.command.lab();
     let Some(folder) = folders.iter().find(|folder| is_called(folder, wanted)) else {
@@ -95,7 +101,8 @@ fn with_lab(
     let workbench = |seed: &Option<u64>| Workbench::new(lab, files, campaign, *seed);
     let mut out = anstream::stdout().lock();
     match &args.command {
-        LabCommand::List => Ok(GOOD),
+        // They are of no single lab.
+        LabCommand::List | LabCommand::Export { .. } => Ok(GOOD),
         LabCommand::Show { seed, start, answers, .. } => {
             let exercise = lab.document.exercise.as_ref().filter(|_| *start);
             let text = match exercise.and_then(|exercise| lab.scenarios.get(&exercise.start)) {
@@ -159,6 +166,41 @@ fn list(folders: &[PathBuf], files: &dyn Files, complaints: &mut Complaints) -> 
         }
     }
     Ok(if complaints.any() { bad_input() } else { GOOD })
+}
+
+/// Writes all labs as a site.
+fn export(
+    folders: &[PathBuf],
+    files: &dyn Files,
+    output: &Path,
+    seed: Option<u64>,
+    solutions: bool,
+    complaints: &mut Complaints,
+) -> Result<ExitCode> {
+    let mut labs = Vec::new();
+    for folder in folders {
+        match Lab::load(folder, files) {
+            Ok(lab) => labs.push(lab),
+            Err(error) => {
+                refused(complaints, &error);
+            }
+        }
+    }
+    if complaints.any() {
+        return Ok(bad_input());
+    }
+    let campaign = shipped::campaign()?;
+    let site = Site { labs: &labs, files, campaign: &campaign, seed, solutions };
+    let built = match site.build() {
+        Ok(built) => built,
+        Err(error) => return Ok(refused(complaints, &error)),
+    };
+    let written: Vec<(&str, &[u8])> =
+        built.iter().map(|file| (file.path.as_str(), &file.bytes[..])).collect();
+    write_folder(output, &written)?;
+    let index = output.join("index.html");
+    writeln!(anstream::stdout(), "{} files; open {}", written.len(), index.display())?;
+    Ok(GOOD)
 }
 
 /// Says what is wrong with a lab.

@@ -42,6 +42,7 @@ mod numbers;
 mod question;
 pub mod session;
 pub mod show;
+pub mod site;
 mod workbench;
 
 pub use campaign::Campaign;
