@@ -97,6 +97,13 @@ struct ExerciseContent {
     reached: Vec<String>,
 }
 
+/// A lab's folder as a name of files and in links: other letters than those that stand
+/// for themselves in both become `-`.
+pub(super) fn file_name(folder: &str) -> String {
+    let keeps = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+    folder.chars().map(|c| if keeps(c) { c } else { '-' }).collect()
+}
+
 /// Computes all that the pages of one lab show.
 pub(super) fn of_lab(workbench: &Workbench<'_>) -> Result<LabContent, LabError> {
     let lab = workbench.lab;
@@ -133,7 +140,7 @@ pub(super) fn of_lab(workbench: &Workbench<'_>) -> Result<LabContent, LabError> 
     let exercise = &lab.document.exercise;
     Ok(LabContent {
         number: lab.number,
-        name: lab.name.clone(),
+        name: file_name(&lab.name),
         title: lab.document.title.clone(),
         minutes: lab.document.minutes,
         introduction: html_of(&workbench.render(&lab.introduction)?),
@@ -214,7 +221,7 @@ fn of_exercise(
     Ok(ExerciseContent {
         ask: html_of(&workbench.render(&exercise.ask)?),
         goals: html_of(&show::goals(exercise)),
-        file: exercise.start.clone(),
+        file: file_name(&exercise.start),
         text: text(&exercise.start),
         solution: text(&exercise.solution),
         reached: workbench.judge(&solution)?.reasons,
@@ -225,7 +232,7 @@ impl Entry {
     pub(super) fn of(lab: &crate::Lab) -> Self {
         Self {
             number: lab.number,
-            name: lab.name.clone(),
+            name: file_name(&lab.name),
             title: lab.document.title.clone(),
             minutes: lab.document.minutes,
             questions: lab.document.question.len(),

@@ -100,7 +100,12 @@ impl Site<'_> {
             let content = content::of_lab(&workbench)?;
             let previous = index.checked_sub(1).and_then(|before| entries.get(before));
             let neighbours = (previous, entries.get(index + 1));
-            self.add_lab(&pages, &lab.name, content, neighbours, &mut files)?;
+            let name = content::file_name(&lab.name);
+            if entries[..index].iter().any(|before| before.name == name) {
+                let message = format!("the pages of two labs would be called {name}");
+                return Err(LabError::content(&lab.folder, message));
+            }
+            self.add_lab(&pages, &name, content, neighbours, &mut files)?;
         }
         Ok(files)
     }
@@ -189,4 +194,58 @@ impl Pages<'_> {
 /// A template that cannot be filled in, with all that is known about it.
 fn of_template(name: &str, error: &minijinja::Error) -> LabError {
     LabError::content(format!("crates/labs/site/{name}"), format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roxmltree::{Document, ParsingOptions};
+    use scenario::Embedded;
+    use std::path::Path;
+
+    /// A lab with all that could break a page, and nothing that can be left out.
+    #[test]
+    fn a_teachers_text_is_text_on_every_page() {
+        let lab = "title = \"<b> & \\\"c\\\"\"\nminutes = 15\n[point.p]\nscenario = \"s.toml\"\n\
+                   [[question]]\nid = \"start\"\nafter = \"A < B\"\nkind = \"number\"\n\
+                   show = \"p\"\nask = \"<i>?</i>\"\nexpect = \"{p: sectors}\"\nexplain = \"`a<b>`\"\n";
+        let kernel = "title = \"t\"\n[launch]\ngrid = [1]\nblock = [32]\n[buffers]\n\
+                      a = { type = \"float\", shape = [32] }\n[kernel]\n\
+                      code = \"if (threadIdx.x < 9 && 1 > 0) load(a[threadIdx.x]);\"\n";
+        let text = "Hello <script>alert(1)</script>\n\n## A < B\n\n<img src=x>\n";
+        let folder = "l/3 a&b#c";
+        let files = [
+            (format!("{folder}/lab.toml"), lab),
+            (format!("{folder}/text.md"), text),
+            (format!("{folder}/s.toml"), kernel),
+        ];
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_bytes())).collect();
+        let files = Embedded(&files);
+        let lab = Lab::load(Path::new(folder), &files).unwrap_or_else(|error| panic!("{error}"));
+        let labs = [lab];
+        let campaign = Campaign::default();
+        let site = Site {
+            labs: &labs,
+            files: &files,
+            campaign: &campaign,
+            seed: Some(1),
+            solutions: true,
+        };
+        let built = site.build().unwrap_or_else(|error| panic!("{error}"));
+        let paths: Vec<&str> = built.iter().map(|file| file.path.as_str()).collect();
+        assert!(paths.contains(&"labs/3-a-b-c.html"), "{paths:?}");
+        for file in built.iter().filter(|file| file.path.ends_with(".html")) {
+            let page = std::str::from_utf8(&file.bytes).expect("UTF-8");
+            let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
+            let document = Document::parse_with_options(page, options)
+                .unwrap_or_else(|error| panic!("{}: {error}\n{page}", file.path));
+            let has = |tag: &str| document.descendants().any(|node| node.has_tag_name(tag));
+            assert!(!has("img") && !has("b") && !has("i"), "{page}");
+            assert_eq!(has("script"), file.path == "explorer.html");
+        }
+        let twice = [labs[0].clone(), labs[0].clone()];
+        let error = Site { labs: &twice, ..site }.build().expect_err("two of one name");
+        assert!(error.to_string().contains("would be called 3-a-b-c"), "{error}");
+    }
 }
