@@ -6,7 +6,6 @@
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -27,7 +26,7 @@ const NAMES: [&str; 5] =
 pub(crate) fn chromium(test: &str) -> Option<PathBuf> {
     let named = std::env::var_os("COALESCOPE_CHROMIUM").map(PathBuf::from);
     let found = named.or_else(|| {
-        let path = std::env::var_os("PATH").unwrap_or_else(OsString::new);
+        let path = std::env::var_os("PATH").unwrap_or_default();
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         let mut places =
             NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));

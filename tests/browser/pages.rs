@@ -26,7 +26,7 @@ const TOO_WIDE: &str = r#"
   const width = document.documentElement.clientWidth;
   const scrolls = (node) => node && node !== document.body &&
     (["auto", "scroll"].includes(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
-  const wide = Array.from(document.body.querySelectorAll("*"))
+  const wide = Array.from(document.body.querySelectorAll("*:not(svg *)"))
     .filter((node) => node.getBoundingClientRect().right > width + 1 && !scrolls(node))
     .map((node) => `${node.tagName} ${node.id} ${node.textContent.trim().slice(0, 40)}`);
   return document.documentElement.scrollWidth > width ? [`page ${document.documentElement.scrollWidth}`, ...wide] : wide;
@@ -49,7 +49,7 @@ const TOO_FAINT: &str = r#"
     return [255, 255, 255];
   };
   const faint = new Set();
-  for (const node of document.body.querySelectorAll("*")) {
+  for (const node of document.body.querySelectorAll("*:not(svg *)")) {
     const own = Array.from(node.childNodes).some((child) => child.nodeType === 3 && child.data.trim() !== "");
     if (!own || node.closest("svg, script, noscript, option, .skip") || node.getClientRects().length === 0) continue;
     const [a, b] = [light(channels(getComputedStyle(node).color)), light(ground(node))];
