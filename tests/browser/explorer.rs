@@ -274,6 +274,8 @@ fn the_address_keeps_the_state() {
     // What cannot be counted says why, and shows no numbers.
     open(&mut browser, "#op=red&size=2");
     assert_eq!(browser.evaluate("read().summary"), "Nothing is counted.");
+    assert_eq!(browser.evaluate("read().pictured"), 0);
+    assert_eq!(browser.evaluate("read().counts.sectors"), "–");
     let note = browser.evaluate("document.getElementById('note').textContent");
     assert!(note.as_str().is_some_and(|note| note.contains("4 or 8 bytes")), "{note}");
 }

@@ -134,7 +134,6 @@ function show(unread = []) {
   const refused = refusal(state);
   const view = refused === null ? countAccess(simulator, state, addresses) : null;
   byId("show-scenario").disabled = view === null;
-  document.querySelector(".result").classList.toggle("stale", view === null);
   if (view === null) {
     const chosen = byId("op").selectedOptions[0].textContent;
     notes.push(refused ?? `Compute capability ${state.cc} has no ${chosen} of ${plural(state.size, "byte")} a lane.`);
@@ -143,6 +142,12 @@ function show(unread = []) {
     byId("scenario").hidden = true;
     byId("show-scenario").setAttribute("aria-expanded", "false");
     for (const entry of byId("counts").children) entry.lastElementChild.textContent = "–";
+    // What was drawn is of another state.
+    byId("picture").replaceChildren();
+    byId("legend").textContent = "";
+    byId("evidence").textContent = "";
+    fillLanes = () => byId("lane-rows").replaceChildren();
+    fillLanes();
   } else {
     const sentence = summary(view);
     byId("summary").textContent = sentence;
