@@ -91,7 +91,6 @@ fn value(constant: Constant) -> f64 {
         Constant::OverlapExponent => 8.0,
         Constant::DispatchOverlap => 8.0,
         Constant::LatencyOverlapRead => 3.0,
-        Constant::LatencyOverlapMixed | Constant::ChainOverlapRead => 2.0,
-        Constant::ChainOverlapMixed => 1.5,
+        Constant::LatencyOverlapMixed => 2.0,
     }
 }

@@ -35,7 +35,7 @@ macro_rules! shipped {
     };
 }
 
-shipped! { "v100", "t4", "a100", "h100", "h200-spec", "rtx4090", "l40s" }
+shipped! { "h200", "v100", "t4", "a100", "h100", "h200-spec", "rtx4090", "l40s" }
 
 /// What is known of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -300,13 +300,8 @@ constants! {
     OverlapExponent = "overlap_exponent", "1";
     /// The same for the giving out of blocks beside all else.
     DispatchOverlap = "dispatch_overlap", "1";
-    /// The same for round trips of blocks that run in lockstep, beside DRAM that
-    /// only reads.
-    ChainOverlapRead = "chain_overlap_read", "1";
-    /// The same beside DRAM that reads as much as it writes.
-    ChainOverlapMixed = "chain_overlap_mixed", "1";
-    /// The same for round trips of blocks that start one by one, beside DRAM that
-    /// only reads: a load that is waited for queues with the others.
+    /// The same for round trips beside DRAM that only reads: a load that is
+    /// waited for queues with the others.
     LatencyOverlapRead = "latency_overlap_read", "1";
     /// The same beside DRAM that reads as much as it writes: the bus turns around
     /// while a load waits.

@@ -97,8 +97,6 @@ fn truth() -> BTreeMap<Constant, f64> {
         (C::OverlapExponent, 4.0),
         (C::LatencyOverlapRead, 3.0),
         (C::LatencyOverlapMixed, 1.8),
-        (C::ChainOverlapRead, 2.5),
-        (C::ChainOverlapMixed, 1.6),
         (C::DispatchOverlap, 6.0),
         (C::InstructionLatency, 4.5),
     ])
@@ -221,8 +219,8 @@ fn seconds(record: &RunRecord) -> f64 {
         }
         ("loaded-latency", variant) => {
             let (rate, exponent, bytes) = match variant {
-                "read" => (C::DramReadRate, C::ChainOverlapRead, 4.0),
-                _ => (C::DramMixedRate, C::ChainOverlapMixed, 8.0),
+                "read" => (C::DramReadRate, C::LatencyOverlapRead, 4.0),
+                _ => (C::DramMixedRate, C::LatencyOverlapMixed, 8.0),
             };
             let dram = p("threads") * bytes / c(rate);
             work * norm_of(c(C::DramLatency) / HZ, dram, c(exponent))

@@ -27,12 +27,9 @@
 //!   all terms but the giving out of blocks, with a smaller exponent
 //!   ([`Constant::LatencyOverlapRead`]); or with what DRAM reads and writes by
 //!   turns, with one that is smaller still ([`Constant::LatencyOverlapMixed`]),
-//!   if that takes longer. Blocks that start together ask and wait together:
-//!   for the share of blocks that are the first in their place, exponents of
-//!   their own ([`Constant::ChainOverlapRead`], [`Constant::ChainOverlapMixed`]).
-//!   What comes out, and the giving out of blocks, by a third
-//!   ([`Constant::DispatchOverlap`]): a place is not taken at once when it
-//!   becomes free.
+//!   if that takes longer. What comes out is combined with the giving out of
+//!   blocks by a third ([`Constant::DispatchOverlap`]): a place is not taken at
+//!   once when it becomes free.
 //!
 //! # Where a number is missing
 //!
@@ -318,19 +315,11 @@ fn combined(input: &Input<'_>, terms: &[Component]) -> Result<f64, Missing> {
     let mut parts: Vec<f64> = terms.iter().filter(alone).map(|term| term.seconds).collect();
     parts.push(of(&SLICES));
     let (waits, busy, by_turns) = (of(&[LATENCY]), norm(&parts, exponent), dram::by_turns(input)?);
-    let waited = |read, mixed| -> Result<f64, Missing> {
-        let waited = norm(&[waits, busy], input.get(read)?);
-        if by_turns <= 0.0 {
-            return Ok(waited);
-        }
-        Ok(waited.max(norm(&[waits, by_turns], input.get(mixed)?)))
-    };
-    // Warps of blocks that start together go on together; those of blocks that
-    // take others' places do not.
-    let together = waited(Constant::ChainOverlapRead, Constant::ChainOverlapMixed)?;
-    let apart = waited(Constant::LatencyOverlapRead, Constant::LatencyOverlapMixed)?;
-    let first = input.waves.turns.max(1.0).recip();
-    let waited = first * together + (1.0 - first) * apart;
+    let mut waited = norm(&[waits, busy], input.get(Constant::LatencyOverlapRead)?);
+    if by_turns > 0.0 {
+        let exponent = input.get(Constant::LatencyOverlapMixed)?;
+        waited = waited.max(norm(&[waits, by_turns], exponent));
+    }
     Ok(norm(&[of(&[DISPATCH]), waited], input.get(Constant::DispatchOverlap)?))
 }
 
