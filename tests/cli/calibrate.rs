@@ -48,7 +48,7 @@ fn a_profile_is_made_of_records_and_agrees_with_itself() {
 #[test]
 fn shipped_profiles_are_listed_and_compared() {
     let list = stdout(&coalescope(&["calibrate", "--list"]));
-    for name in ["v100", "t4", "a100", "h100", "h200-spec", "rtx4090", "l40s"] {
+    for name in ["h200", "v100", "t4", "a100", "h100", "h200-spec", "rtx4090", "l40s"] {
         assert!(list.lines().any(|line| line.split_whitespace().next() == Some(name)), "{list}");
     }
     assert!(list.contains("specification, error unknown"), "{list}");
@@ -57,7 +57,7 @@ fn shipped_profiles_are_listed_and_compared() {
     assert!(row.contains("+115.6 %") && row.contains("unknown"), "{row}");
     let unknown = coalescope(&["calibrate", "--compare", "a100", "h1000"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(stderr(&unknown).contains("no shipped profile (v100,"), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("no shipped profile (h200, v100,"), "{}", stderr(&unknown));
 }
 
 #[test]
