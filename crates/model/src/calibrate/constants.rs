@@ -41,6 +41,7 @@ pub(super) fn solve(
     solver.loads_in_flight();
     solver.overlap();
     solver.latency_overlap();
+    solver.dispatch_overlap();
     solver.what_l2_holds_back();
     solver.tell_absent();
     solver.constants
@@ -374,15 +375,7 @@ impl Solver<'_, '_> {
             (Constant::L2AtomicResultRate, "atomics", "rounds-result"),
             (Constant::L2SameAddressRate, "atomics", "same"),
         ] {
-            let slopes = match self.measurements.values(At::variant(scenario, variant), "part") {
-                parts if parts.is_empty() => {
-                    self.measurements.slopes(At::variant(scenario, variant))
-                }
-                parts => {
-                    let most = [("part", parts[parts.len() - 1])];
-                    self.measurements.slopes(At::variant(scenario, variant).at(&most))
-                }
-            };
+            let slopes = self.measurements.slopes(At::variant(scenario, variant));
             let rates: Vec<f64> = slopes.into_iter().map(f64::recip).collect();
             self.put(constant, &rates, Origin::Measured, &format!("{scenario}:{variant}"));
         }
@@ -404,19 +397,17 @@ impl Solver<'_, '_> {
 
     fn sparse_dram(&mut self) {
         let read = At::variant("dram-sparse", "read");
-        let by_stride: Vec<(i64, Vec<f64>)> = self
+        let costs: Vec<(f64, f64)> = self
             .measurements
             .values(read, "stride")
             .into_iter()
-            .map(|stride| (stride, self.measurements.slopes(read.at(&[("stride", stride)]))))
-            .filter(|(_, slopes)| !slopes.is_empty())
-            .collect();
-        let costs: Vec<(f64, f64)> = by_stride
-            .iter()
-            .filter_map(|(stride, slopes)| Some((*stride as f64, middle(slopes)?.0)))
+            .filter_map(|stride| {
+                let slopes = self.measurements.slopes(read.at(&[("stride", stride)]));
+                Some((stride as f64, middle(&slopes)?.0))
+            })
             .collect();
 
-        let counted = self.counted_bytes(read, |traffic| traffic.dram_read_bytes);
+        let counted = self.counted_read_bytes(read);
         match counted {
             Some(bytes) => {
                 // A power of two, and a little else that runs beside it.
@@ -508,12 +499,12 @@ impl Solver<'_, '_> {
         let written = |record: &RunRecord| {
             record.traffic.as_ref()?.dram_write_bytes.map(|bytes| bytes as f64)
         };
-        let counts = |variant| self.measurements.counts(At::variant("dram", variant));
+        let measurements = self.measurements;
+        let counts = |variant| measurements.counts(At::variant("dram", variant));
         let before: Vec<f64> = counts("read").filter_map(written).collect();
         let what = "dram:read, counters";
         self.put(Constant::L2DirtyBefore, &before, Origin::Measured, what);
         let found = self.get(Constant::L2DirtyBefore).unwrap_or(0.0);
-        let counts = |variant| self.measurements.counts(At::variant("dram", variant));
         let held: Vec<f64> = counts("write")
             .filter_map(|record| {
                 Some((parameter(record, "work")? + found - written(record)?) / l2_bytes)
@@ -562,17 +553,13 @@ impl Solver<'_, '_> {
         self.put(Constant::StoreMergeShare, &merged, Origin::Measured, "store-merge, counters");
     }
 
-    /// Bytes of DRAM traffic for each access, by the counters.
-    fn counted_bytes(
-        &self,
-        at: At<'_>,
-        field: impl Fn(&record::Traffic) -> Option<u128>,
-    ) -> Option<f64> {
+    /// Bytes read from DRAM for each access, by the counters.
+    fn counted_read_bytes(&self, at: At<'_>) -> Option<f64> {
         let shares: Vec<f64> = self
             .measurements
             .counts(at)
             .filter_map(|record| {
-                let bytes = field(record.traffic.as_ref()?)?;
+                let bytes = record.traffic.as_ref()?.dram_read_bytes?;
                 Some(bytes as f64 / parameter(record, "work")?)
             })
             .collect();
@@ -631,7 +618,6 @@ impl Solver<'_, '_> {
     /// chain's latency shows.
     fn latency_overlap(&mut self) {
         let Some(sms) = self.get(Constant::SmCount) else { return };
-        let mut few = Vec::new();
         let read = At::variant("loaded-latency", "read");
         let fewest = self.measurements.values(read, "warps").first().copied();
         let Some(fewest) = fewest else { return };
@@ -658,6 +644,11 @@ impl Solver<'_, '_> {
             let what = format!("loaded-latency:{variant}");
             self.put(constant, &exponents, Origin::Fitted, &what);
         }
+    }
+
+    /// How blocks that are waited for and the giving out of others combine.
+    fn dispatch_overlap(&mut self) {
+        let mut few = Vec::new();
         for (overlap, variant, rate, bytes) in [
             (Constant::LatencyOverlapRead, "load-few", Constant::DramReadRate, 4.0),
             (Constant::LatencyOverlapMixed, "copy-few", Constant::DramMixedRate, 8.0),

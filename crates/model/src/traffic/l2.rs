@@ -132,13 +132,15 @@ impl L2 {
             missing &= !self.ways[way].valid;
             self.ways[way].valid |= sectors;
         }
-        if missing != 0 {
+        let at_home = if missing != 0 {
             let way = self.touch(home, line);
             self.need(way, missing);
-        }
-        let first = self.first_way(home, line);
-        let at_home = self.ways[first..first + WAYS].iter().find(|way| way.line == line);
-        if at_home.is_some_and(|way| way.fetched == self.round) {
+            Some(way)
+        } else {
+            let first = self.first_way(home, line);
+            (first..first + WAYS).find(|&at| self.ways[at].line == line)
+        };
+        if at_home.is_some_and(|at| self.ways[at].fetched == self.round) {
             let group = self.sampling.group(line);
             self.counts.awaited[group] += u64::from(sectors.count_ones());
         }
