@@ -297,10 +297,10 @@ proptest! {
     #[test]
     fn sectors_are_conserved(pattern in 0_usize..5, n in 1_u64..40_000, by in 0_u64..40) {
         let rules = RuleSet::for_arch("9.0").expect("shipped");
-        let side = (n % 300 + 1).to_string();
+        let (side, stride) = ((n % 300 + 1).to_string(), (by + 1).to_string());
         let (n, by) = (n.to_string(), by.to_string());
         let (name, values) = match pattern {
-            0 => ("strided", vec![("n", n.as_str()), ("stride", by.as_str())]),
+            0 => ("strided", vec![("n", n.as_str()), ("stride", stride.as_str())]),
             1 => ("misaligned-copy", vec![("n", n.as_str()), ("offset", by.as_str())]),
             2 => ("random-gather", vec![("n", n.as_str()), ("window", "4096")]),
             3 => ("scatter", vec![("n", n.as_str())]),
