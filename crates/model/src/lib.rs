@@ -19,4 +19,4 @@ pub mod workload;
 
 pub use occupancy::{BlockShape, Limit, Occupancy};
 pub use profile::{Constant, Kind, Origin, Profile, ProfileError, Quantity};
-pub use workload::Workload;
+pub use workload::{Atomics, Workload};

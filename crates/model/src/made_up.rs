@@ -60,6 +60,7 @@ fn value(constant: Constant) -> f64 {
         Constant::SharedLatency => 25.0,
         Constant::L2Latency => 300.0,
         Constant::DramLatency => 600.0,
+        Constant::DramLatencyDoubling => 20.0,
         Constant::InstructionLatency => 4.0,
         Constant::BarrierLatency => 30.0,
         Constant::IssueRate => 3.0,
@@ -89,8 +90,9 @@ fn value(constant: Constant) -> f64 {
         Constant::RampTime => 1e-6,
         Constant::DramTurns => 1.1,
         Constant::OverlapExponent => 8.0,
+        Constant::PhaseOverlap => 2.0,
         Constant::DispatchOverlap => 8.0,
-        Constant::LatencyOverlapRead => 3.0,
-        Constant::LatencyOverlapMixed => 2.0,
+        Constant::DramQueueRead => 0.5,
+        Constant::DramQueueMixed => 0.6,
     }
 }

@@ -225,7 +225,7 @@ mod tests {
         let work = Workload {
             blocks: 1000.0,
             shape: BlockShape { warps: 8, registers: 16, shared_bytes: 0 },
-            slots: 1e5,
+            instructions: 1e5,
             ..Workload::default()
         };
         (work, Moved { dram_read_bytes: 1e9, ..Moved::default() })

@@ -219,6 +219,8 @@ constants! {
     L2Latency = "l2_latency", "clk";
     /// The same, from DRAM.
     DramLatency = "dram_latency", "clk";
+    /// How much longer the slowest of twice as many accesses to DRAM takes.
+    DramLatencyDoubling = "dram_latency_doubling", "clk";
     /// Between an arithmetic instruction and one that uses its result.
     InstructionLatency = "instruction_latency", "clk/instruction";
     /// A barrier of a whole block.
@@ -259,7 +261,8 @@ constants! {
     L2AtomicRequestRate = "l2_atomic_request_rate", "request/s";
     /// The same where the result is used.
     L2AtomicResultRate = "l2_atomic_result_rate", "request/s";
-    /// Reductions and atomics (lanes) on one address.
+    /// Reductions and atomics (lanes) on one address; or sectors that one slice
+    /// changes, each as often as lanes meet at one of its addresses.
     L2SameAddressRate = "l2_same_address_rate", "lane/s";
     /// Lanes of shared-memory atomics on distinct words.
     SharedAtomicRate = "shared_atomic_rate", "lane/clk/SM";
@@ -298,14 +301,17 @@ constants! {
     /// Exponent of the p-norm by which terms are combined: large is a hard
     /// maximum.
     OverlapExponent = "overlap_exponent", "1";
+    /// The same for what blocks wait for beside their work, where barriers part
+    /// the two.
+    PhaseOverlap = "phase_overlap", "1";
     /// The same for the giving out of blocks beside all else.
     DispatchOverlap = "dispatch_overlap", "1";
-    /// The same for round trips beside DRAM that only reads: a load that is
-    /// waited for queues with the others.
-    LatencyOverlapRead = "latency_overlap_read", "1";
-    /// The same beside DRAM that reads as much as it writes: the bus turns around
-    /// while a load waits.
-    LatencyOverlapMixed = "latency_overlap_mixed", "1";
+    /// How much longer an access to DRAM takes when reads keep DRAM busy all the
+    /// time; it grows with the square of the share of the time that they do.
+    DramQueueRead = "dram_queue_read", "1";
+    /// How much longer yet where it reads as much as it writes; it grows with the
+    /// sixth power of that share.
+    DramQueueMixed = "dram_queue_mixed", "1";
 }
 
 impl fmt::Display for Constant {

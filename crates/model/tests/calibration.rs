@@ -95,9 +95,11 @@ fn truth() -> BTreeMap<Constant, f64> {
         (C::L2SameAddressRate, 2e9),
         (C::SharedAtomicRate, 12.0),
         (C::OverlapExponent, 4.0),
-        (C::LatencyOverlapRead, 3.0),
-        (C::LatencyOverlapMixed, 1.8),
-        (C::DispatchOverlap, 6.0),
+        (C::DramQueueRead, 0.5),
+        (C::DramQueueMixed, 2.0),
+        (C::PhaseOverlap, 1.6),
+        (C::DispatchOverlap, 8.0),
+        (C::DramLatencyDoubling, 30.0),
         (C::InstructionLatency, 4.5),
     ])
 }
@@ -111,6 +113,15 @@ fn wavefronts(lines: &[u64]) -> u64 {
         *banks.entry(bank).or_default() += 1;
     }
     banks.into_values().max().unwrap_or(0)
+}
+
+/// The seconds that make themselves, of what is the shorter the longer it takes.
+fn settled(of: impl Fn(f64) -> f64) -> f64 {
+    let mut seconds = of(f64::INFINITY);
+    for _ in 0..200 {
+        seconds = 0.5 * (seconds + of(seconds));
+    }
+    seconds
 }
 
 /// Seconds of a run beyond the launch.
@@ -129,22 +140,28 @@ fn seconds(record: &RunRecord) -> f64 {
         ("dispatch", _) => work * c(C::BlockDispatch),
         ("turnaround", variant) => {
             let start = c(C::BlockTurnaround) + c(C::WarpStart) * p("threads") / 32.0;
-            let (waits, dram, exponent) = match variant {
-                "empty" => (0.0, 0.0, 2.0),
-                "load-resident" => (500.0, 16.0 / c(C::DramReadRate), c(C::LatencyOverlapRead)),
-                "load-few" => (500.0, 4.0 / c(C::DramReadRate), c(C::LatencyOverlapRead)),
-                "copy-few" => (500.0, 8.0 / c(C::DramMixedRate), c(C::LatencyOverlapMixed)),
-                _ => (500.0, 32.0 / c(C::DramMixedRate), c(C::LatencyOverlapMixed)),
-            };
-            let block = (start + waits) / HZ / SMS / p("resident");
-            // One block at a time leaves DRAM idle.
-            let dram = if p("resident") > 1.0 { p("threads") * dram } else { 0.0 };
-            let waited = norm_of(block, dram, exponent);
-            if variant.ends_with("-few") && p("resident") > 1.0 {
-                work * norm_of(waited, c(C::BlockDispatch), c(C::DispatchOverlap))
-            } else {
-                work * waited
+            let block = |waits: f64| (start + waits) / HZ / SMS / p("resident");
+            match variant {
+                "empty" => return work * block(0.0),
+                // One block at a time leaves DRAM idle.
+                "load-few" | "copy-long" if p("resident") > 1.0 => {}
+                _ => return work * block(500.0),
             }
+            let (dram, mixed) = match variant {
+                "load-few" => (p("threads") * 4.0 / c(C::DramReadRate), 0.0),
+                _ => (p("threads") * 8.0 / c(C::DramMixedRate), c(C::DramQueueMixed)),
+            };
+            let on_dram = c(C::DramLatency) / HZ / SMS / p("resident");
+            let queue = |seconds: f64| {
+                let busy = dram / seconds;
+                c(C::DramQueueRead) * busy.powi(2) + mixed * busy
+            };
+            let waited =
+                settled(|seconds| norm_of(dram, block(500.0) + on_dram * queue(seconds), 32.0));
+            if variant == "copy-long" {
+                return work * waited;
+            }
+            work * norm_of(waited, c(C::BlockDispatch), c(C::DispatchOverlap))
         }
         ("issue-chain", _) => work * c(C::InstructionLatency) / HZ,
         ("issue", _) => work / c(C::IssueRate) / HZ,
@@ -165,6 +182,10 @@ fn seconds(record: &RunRecord) -> f64 {
         ("chase", "l1") => work * c(C::L1Latency) / HZ,
         ("chase", "l2") => work * c(C::L2Latency) / HZ,
         ("chase", _) => work * c(C::DramLatency) / HZ,
+        ("chase-many", _) => {
+            let doublings = p("lanes").log2();
+            work * (c(C::DramLatency) + doublings * c(C::DramLatencyDoubling)) / HZ
+        }
         ("chase-shared", _) => work * c(C::SharedLatency) / HZ,
         ("l1-window", _) => {
             let fits = p("lines") * 128.0 <= 120.0 * 1024.0;
@@ -218,20 +239,32 @@ fn seconds(record: &RunRecord) -> f64 {
             work * (bytes / c(rate)).max(cost)
         }
         ("loaded-latency", variant) => {
-            let (rate, exponent, bytes) = match variant {
-                "read" => (C::DramReadRate, C::LatencyOverlapRead, 4.0),
-                _ => (C::DramMixedRate, C::LatencyOverlapMixed, 8.0),
+            let (rate, mixed, bytes) = match variant {
+                "read" => (C::DramReadRate, 0.0, 4.0),
+                _ => (C::DramMixedRate, c(C::DramQueueMixed), 8.0),
             };
             let dram = p("threads") * bytes / c(rate);
-            work * norm_of(c(C::DramLatency) / HZ, dram, c(exponent))
+            let alone = c(C::DramLatency) / HZ;
+            let queue = |seconds: f64| {
+                let busy = if p("warps") > 8.0 { dram / seconds } else { 0.0 };
+                c(C::DramQueueRead) * busy.powi(2) + mixed * busy
+            };
+            work * settled(|seconds| alone * (1.0 + queue(seconds)))
         }
         ("store-merge", _) => 1e-6,
         ("in-flight", _) => work / (c(C::SectorsInFlight) / c(C::DramLatency) * HZ * p("blocks")),
         ("atomics", "distinct") => work / c(C::L2AtomicRate),
         ("atomics", "rounds-result") => work / c(C::L2AtomicResultRate),
         ("atomics", "rounds") => work / c(C::L2AtomicRequestRate),
+        ("atomics", "line" | "line-spread") => work * 32.0 / p("words") / c(C::L2SameAddressRate),
         ("atomics", "same") => work / c(C::L2SameAddressRate),
         ("atomics", _) => work / c(C::SharedAtomicRate) / HZ,
+        ("phases", "wait") => work * 4e-9 / p("resident"),
+        ("phases", "work") => work * 1e-10 * p("ways"),
+        ("phases", _) => {
+            let (wait, busy) = (4e-9 / p("resident"), 1e-10 * p("ways"));
+            work * norm_of(wait, busy, c(C::PhaseOverlap))
+        }
         ("overlap", "memory") | ("overlap-sm", "issue") => work * 3e-9,
         ("overlap", "shared") | ("overlap-sm", "ways") => work * 3e-9 * p("ways") / 8.0,
         ("overlap" | "overlap-sm", _) => work * norm(3e-9, 3e-9 * p("ways") / 8.0),
@@ -501,7 +534,8 @@ fn two_calibrations_agree_but_for_what_is_listed() {
         .filter(|row| row.verdict == coalescope_model::calibrate::compare::Verdict::Disagree)
         .map(|row| row.constant.name())
         .collect();
-    // Returned results came back 5 % apart, with repeats within 1 % of each other.
-    assert_eq!(apart, ["l2_atomic_result_rate"]);
+    // 3 and 5 % apart, with repeats within 1 % of each other: which slices the few
+    // lines lie in differs from one calibration to the other.
+    assert_eq!(apart, ["l2_atomic_rate", "l2_atomic_request_rate"]);
     assert!(rows.len() > 55, "{}", rows.len());
 }

@@ -9,13 +9,16 @@ use super::hash::TagHash;
 use super::least_squares::line;
 use super::measurements::{At, Measurements, middle, parameter};
 use crate::profile::{Constant, Origin, Quantity};
-use crate::time::norm;
+use crate::time::{QUEUE_MIXED, QUEUE_READ, loaded, norm};
 use crate::traffic::{LINE_BYTES, carve_out};
 
 /// A calibration's repeats are in one process, and their buffers lie alike; from
 /// one calibration of an H200 to the next, rates that repeated within 0.1 %
 /// differed by up to 1.3 %. So no spread is smaller than this share.
 const REPEATABILITY: f64 = 0.01;
+
+/// Share of the time below which DRAM's queue is too short to be measured.
+const HARDLY_BUSY: f64 = 0.25;
 
 /// What is within this of a limit is taken to be that limit.
 const NEAR: f64 = 0.05;
@@ -40,7 +43,8 @@ pub(super) fn solve(
     solver.sparse_dram();
     solver.loads_in_flight();
     solver.overlap();
-    solver.latency_overlap();
+    solver.phase_overlap();
+    solver.dram_queue();
     solver.dispatch_overlap();
     solver.what_l2_holds_back();
     solver.tell_absent();
@@ -254,6 +258,15 @@ impl Solver<'_, '_> {
             let clks = self.clks(At::variant("chase", variant));
             self.put(constant, &clks, Origin::Measured, &format!("chase:{variant}"));
         }
+        let many = At::scenario("chase-many");
+        let by_doublings: Vec<(f64, Vec<f64>)> = self
+            .measurements
+            .values(many, "lanes")
+            .into_iter()
+            .map(|lanes| ((lanes as f64).log2(), self.clks(many.at(&[("lanes", lanes)]))))
+            .collect();
+        let doubling: Vec<f64> = lines(&by_doublings).map(|(_, slope)| slope.max(0.0)).collect();
+        self.put(Constant::DramLatencyDoubling, &doubling, Origin::Fitted, "chase-many");
         let shared = self.clks(At::scenario("chase-shared"));
         self.put(Constant::SharedLatency, &shared, Origin::Measured, "chase-shared");
         let arithmetic = self.clks(At::scenario("issue-chain"));
@@ -614,54 +627,97 @@ impl Solver<'_, '_> {
         self.put(Constant::OverlapExponent, &exponents, Origin::Fitted, "overlap, overlap-sm");
     }
 
-    /// How a chain of loads and DRAM's bytes combine. With few warps only the
-    /// chain's latency shows.
-    fn latency_overlap(&mut self) {
-        let Some(sms) = self.get(Constant::SmCount) else { return };
-        let read = At::variant("loaded-latency", "read");
-        let fewest = self.measurements.values(read, "warps").first().copied();
-        let Some(fewest) = fewest else { return };
-        let Some((alone, _)) = middle(&self.measurements.slopes(read.at(&[("warps", fewest)])))
-        else {
-            return;
+    /// How much longer accesses to DRAM take when it is busy. With few warps it
+    /// is not.
+    fn dram_queue(&mut self) {
+        let known = [Constant::SmCount, Constant::DramLatency, Constant::DramReadRate];
+        let known = known.map(|known| self.get(known));
+        let [Some(sms), Some(latency), Some(rate)] = known else { return };
+        let latency = latency / self.hz();
+        let at = At::variant("loaded-latency", "read");
+        let of = |warps: i64| {
+            let slopes = self.measurements.slopes(at.at(&[("warps", warps)]));
+            middle(&slopes).map(|(median, _)| median)
         };
-        for (constant, variant, rate, bytes) in [
-            (Constant::LatencyOverlapRead, "read", Constant::DramReadRate, 4.0),
-            (Constant::LatencyOverlapMixed, "copy", Constant::DramMixedRate, 8.0),
-        ] {
-            let Some(rate) = self.get(rate) else { continue };
-            let at = At::variant("loaded-latency", variant);
-            let exponents: Vec<f64> = self
-                .measurements
-                .values(at, "warps")
-                .into_iter()
-                .filter_map(|warps| {
-                    let dram = sms * 32.0 * warps as f64 * bytes / rate;
-                    let (both, _) = middle(&self.measurements.slopes(at.at(&[("warps", warps)])))?;
-                    comparable(alone, dram).then(|| exponent(alone, dram, both))
-                })
-                .collect();
-            let what = format!("loaded-latency:{variant}");
-            self.put(constant, &exponents, Origin::Fitted, &what);
-        }
+        let warps = self.measurements.values(at, "warps");
+        let Some(alone) = warps.first().and_then(|&fewest| of(fewest)) else { return };
+        let queues: Vec<f64> = warps
+            .iter()
+            .filter_map(|&warps| {
+                let loaded = of(warps)?;
+                let busy = sms * 32.0 * warps as f64 * 4.0 / rate / loaded;
+                // Where DRAM is hardly busy there is hardly a queue.
+                let longer = ((loaded - alone) / latency).max(0.0);
+                (busy > HARDLY_BUSY).then(|| longer / busy.powf(QUEUE_READ))
+            })
+            .collect();
+        self.put(Constant::DramQueueRead, &queues, Origin::Fitted, "loaded-latency:read");
+
+        let known = [Constant::DramQueueRead, Constant::DramMixedRate].map(|known| self.get(known));
+        let [Some(reads), Some(rate)] = known else { return };
+        let runs = self.resident("copy-long", 8.0 / rate);
+        let queues: Vec<f64> = runs
+            .iter()
+            .filter_map(|run| {
+                let busy = run.dram / run.both;
+                let longer = (run.both - run.waiting) / (latency / sms / run.resident);
+                let more = (longer - reads * busy.powf(QUEUE_READ)).max(0.0);
+                (busy > HARDLY_BUSY).then(|| more / busy.powf(QUEUE_MIXED))
+            })
+            .collect();
+        self.put(Constant::DramQueueMixed, &queues, Origin::Fitted, "turnaround:copy-long");
     }
 
     /// How blocks that are waited for and the giving out of others combine.
     fn dispatch_overlap(&mut self) {
-        let mut few = Vec::new();
-        for (overlap, variant, rate, bytes) in [
-            (Constant::LatencyOverlapRead, "load-few", Constant::DramReadRate, 4.0),
-            (Constant::LatencyOverlapMixed, "copy-few", Constant::DramMixedRate, 8.0),
-        ] {
-            let known = [overlap, rate, Constant::BlockDispatch].map(|known| self.get(known));
-            let [Some(overlap), Some(rate), Some(dispatch)] = known else { continue };
-            few.extend(self.resident(variant, bytes / rate).iter().filter_map(|run| {
-                let waited = norm(&[run.waiting, run.dram], overlap);
+        let known = [
+            Constant::SmCount,
+            Constant::DramLatency,
+            Constant::DramReadRate,
+            Constant::DramQueueRead,
+            Constant::BlockDispatch,
+        ];
+        let known = known.map(|known| self.get(known));
+        let [Some(sms), Some(latency), Some(rate), Some(queue), Some(dispatch)] = known else {
+            return;
+        };
+        let latency = latency / self.hz() / sms;
+        let runs = self.resident("load-few", 4.0 / rate);
+        let few: Vec<f64> = runs
+            .iter()
+            .filter_map(|run| {
+                let queue = |seconds: f64| queue * (run.dram / seconds).min(1.0).powf(QUEUE_READ);
+                let with = |queue: f64| {
+                    norm(&[run.dram, run.waiting + latency / run.resident * queue], MAX)
+                };
+                let waited = loaded(with, queue);
                 comparable(waited, dispatch).then(|| exponent(waited, dispatch, run.both))
-            }));
+            })
+            .collect();
+        self.put(Constant::DispatchOverlap, &few, Origin::Fitted, "turnaround:load-few");
+    }
+
+    /// How waiting and work add up where barriers part them.
+    fn phase_overlap(&mut self) {
+        let mut exponents = Vec::new();
+        let both = At::variant("phases", "both");
+        for resident in self.measurements.values(both, "resident") {
+            for ways in self.measurements.values(both, "ways") {
+                let params = [("resident", resident), ("ways", ways)];
+                let time = |variant| {
+                    let slopes =
+                        self.measurements.slopes(At::variant("phases", variant).at(&params));
+                    middle(&slopes).map(|(median, _)| median)
+                };
+                if let (Some(wait), Some(work), Some(both)) =
+                    (time("wait"), time("work"), time("both"))
+                    && comparable(wait, work)
+                {
+                    exponents.push(exponent(wait, work, both));
+                }
+            }
         }
-        let what = "turnaround:load-few, turnaround:copy-few";
-        self.put(Constant::DispatchOverlap, &few, Origin::Fitted, what);
+        self.put(Constant::PhaseOverlap, &exponents, Origin::Fitted, "phases");
     }
 
     /// Short blocks, `thread` seconds of DRAM for each of their threads: one an SM
@@ -681,7 +737,7 @@ impl Solver<'_, '_> {
             .filter(|resident| *resident > 1)
             .filter_map(|resident| {
                 let (waiting, dram) = (alone / resident as f64, thread * THREADS as f64);
-                Some(Resident { waiting, dram, both: of(resident)? })
+                Some(Resident { resident: resident as f64, waiting, dram, both: of(resident)? })
             })
             .collect()
     }
@@ -700,6 +756,8 @@ impl Solver<'_, '_> {
 
 /// Seconds for each of many short blocks.
 struct Resident {
+    /// Blocks at a time on an SM.
+    resident: f64,
     /// Latency ÷ blocks at a time, and SMs.
     waiting: f64,
     /// Time of DRAM.
@@ -760,10 +818,12 @@ fn granule_bytes(costs: &[(f64, f64)]) -> Option<f64> {
         .map(|at| costs[at].0)
 }
 
+/// The largest exponent that is looked for.
+const MAX: f64 = 32.0;
+
 /// The p with (a^p + b^p)^(1/p) = both, by bisection; 1 where both take as long
 /// as one after the other, at most 32, which is a hard maximum within 2 %.
 fn exponent(a: f64, b: f64, both: f64) -> f64 {
-    const MAX: f64 = 32.0;
     let together = |p: f64| norm(&[a, b], p);
     if both >= together(1.0) {
         return 1.0;

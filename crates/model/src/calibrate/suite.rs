@@ -20,8 +20,8 @@ macro_rules! suite {
 
 suite! {
     "ramp", "dispatch", "turnaround", "issue", "issue-chain", "barrier", "shared-ways", "l1-widths", "l1-tags", "chase",
-    "chase-shared", "l1-window", "l2-window", "l2", "dram", "dram-sparse", "in-flight", "atomics",
-    "overlap", "overlap-sm", "loaded-latency", "store-merge",
+    "chase-many", "chase-shared", "l1-window", "l2-window", "l2", "dram", "dram-sparse", "in-flight", "atomics",
+    "overlap", "overlap-sm", "phases", "loaded-latency", "store-merge",
 }
 
 /// Points whose counters tell more than their times: scenario, and what of its

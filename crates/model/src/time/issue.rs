@@ -5,5 +5,5 @@ use super::{Input, Missing};
 use crate::Constant;
 
 pub(super) fn seconds(input: &Input<'_>) -> Result<f64, Missing> {
-    input.at_sm_rate(input.work.slots, Constant::IssueRate)
+    input.at_sm_rate(input.work.instructions, Constant::IssueRate)
 }

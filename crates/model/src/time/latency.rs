@@ -1,7 +1,7 @@
 //! What warps wait for: Little's law, twice.
 
 use super::{Input, Missing, l2};
-use crate::Constant;
+use crate::{Constant, Workload};
 
 /// Bytes of a sector, on the architectures that have traffic.
 const SECTOR_BYTES: f64 = 32.0;
@@ -11,7 +11,12 @@ const SECTOR_BYTES: f64 = 32.0;
 /// an SM.
 pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
     let work = input.work;
-    let mut clocks = f64::from(work.shape.warps) * input.get(Constant::WarpStart)?;
+    // Its warps start one after the other, and so fast as their first instructions
+    // are issued.
+    let each = work.instructions / work.warps().max(1.0);
+    let first = input.at_rate(each / trips_together(work), Constant::IssueRate)?;
+    let start = input.get(Constant::WarpStart)?.max(first);
+    let mut clocks = f64::from(work.shape.warps) * start;
     clocks += passage(input)?;
     if work.global_round_trips > 0.0 {
         clocks += work.global_round_trips * global_latency(input)?;
@@ -22,24 +27,46 @@ pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
     if work.barriers_per_block > 0.0 {
         clocks += work.barriers_per_block * input.get(Constant::BarrierLatency)?;
     }
-    if work.slots > 0.0 {
-        let each = work.slots / work.warps().max(1.0);
-        clocks += each * input.get(Constant::InstructionLatency)?;
+    if work.instructions > 0.0 {
+        // A warp starts one instruction a clock at most.
+        let chain = work.dependent_instructions * input.get(Constant::InstructionLatency)?;
+        clocks += chain.max(each);
     }
     // The launch itself brings the first block.
     let again = input.get(Constant::BlockTurnaround)? * (input.waves.turns - 1.0);
     input.at_rate(clocks * input.waves.turns + again, Constant::SmClock)
 }
 
+/// Seconds of the round trips that no barrier is there for, and the share of the
+/// round trips that there is one for.
+pub(super) fn without_barrier(input: &Input<'_>) -> Result<(f64, f64), Missing> {
+    let (trips, barriers) = (input.work.global_round_trips, input.work.barriers_per_block);
+    let free = (trips - barriers).max(0.0);
+    if free <= 0.0 {
+        return Ok((0.0, 1.0));
+    }
+    let clocks = free * global_latency(input)? * input.waves.turns;
+    Ok((input.at_rate(clocks, Constant::SmClock)?, 1.0 - free / trips))
+}
+
 /// Clocks that a block's own sectors and wavefronts take on their way, one after
 /// the other: its warps ask at the same time, and it ends with the last of them.
+/// Between two barriers that is so for their first round trip; then they drift
+/// apart, and each waits for its own.
 fn passage(input: &Input<'_>) -> Result<f64, Missing> {
     let (work, moved) = (input.work, input.moved);
     let sent = moved.l2_write_sectors + moved.l2_atomic_sectors;
     let clocks = input.at_rate(moved.l2_read_sectors, Constant::L2ReadRatePerSm)?
         + input.at_rate(sent, Constant::L2WriteRatePerSm)?
         + input.at_rate(work.data_wavefronts, Constant::DataRate)?;
-    Ok(clocks / work.blocks.max(1.0))
+    let trips = trips_together(work);
+    let own = (1.0 - trips.recip()) / f64::from(work.shape.warps.max(1));
+    Ok(clocks / work.blocks.max(1.0) * (trips.recip() + own))
+}
+
+/// Round trips between two barriers, at least one.
+fn trips_together(work: &Workload) -> f64 {
+    (work.global_round_trips / (work.barriers_per_block + 1.0)).max(1.0)
 }
 
 /// Sectors that an SM can wait for at once: each stays for the latency.
@@ -52,35 +79,84 @@ pub(super) fn in_flight(input: &Input<'_>) -> Result<f64, Missing> {
     input.at_sm_rate(sectors * clocks, Constant::SectorsInFlight)
 }
 
+/// Of the round trips' seconds, those that are accesses to DRAM.
+pub(super) fn on_dram(input: &Input<'_>) -> Result<f64, Missing> {
+    let work = input.work;
+    if work.global_round_trips <= 0.0 {
+        return Ok(0.0);
+    }
+    let (beyond_l1, beyond_l2) = (misses_l1(input), misses_l2(input));
+    let each = beyond_l1 * beyond_l2 * input.get(Constant::DramLatency)?;
+    input.at_rate(each * work.global_round_trips * input.waves.turns, Constant::SmClock)
+}
+
 /// Clocks of a load's round trip. A warp waits for its slowest lane: for L2
 /// where one of a request's sectors misses in L1, for DRAM where one of them
 /// misses in L2 too.
 fn global_latency(input: &Input<'_>) -> Result<f64, Missing> {
-    let work = input.work;
     let l1 = input.get(Constant::L1Latency)?;
     if input.moved.l2_read_sectors <= 0.0 && input.moved.l2_atomic_sectors <= 0.0 {
         return Ok(l1);
     }
+    // Requests that miss ask L2 for a line each.
+    Ok(l1 + misses_l1(input) * (beyond_l1(input)? - l1).max(0.0))
+}
+
+/// Share of a load's round trips that go beyond L1.
+fn misses_l1(input: &Input<'_>) -> f64 {
+    let work = input.work;
+    if input.moved.l2_read_sectors <= 0.0 && input.moved.l2_atomic_sectors <= 0.0 {
+        return 0.0;
+    }
+    if work.load_sectors <= 0.0 {
+        return 1.0;
+    }
+    let together = work.loads_in_flight.max(1.0);
+    if let Some(waiting) = input.moved.waiting_share {
+        // The misses of loads that are in flight together are as a rule one load's:
+        // the others find its sectors, or come to the next ones later.
+        return (waiting * together).min(1.0);
+    }
     let waited_for = input.moved.l2_read_sectors + input.moved.l1_awaited_sectors;
     let missed = share(waited_for, work.load_sectors);
     let each = work.load_sectors / work.load_requests.max(1.0);
-    let any = if work.load_sectors > 0.0 { 1.0 - (1.0 - missed).powf(each.max(1.0)) } else { 1.0 };
-    // Requests that miss ask L2 for a line each.
-    Ok(l1 + any * (beyond_l1(input)? - l1).max(0.0))
+    1.0 - (1.0 - missed).powf(each.max(1.0) * together)
 }
 
 /// Clocks of the round trip of a request that misses in L1.
 fn beyond_l1(input: &Input<'_>) -> Result<f64, Missing> {
     let l2 = input.get(Constant::L2Latency)?;
-    let bytes = SECTOR_BYTES * input.moved.l2_read_sectors;
-    let awaited = share(input.moved.l2_awaited_sectors, input.moved.l2_read_sectors);
-    let missed = share(input.moved.dram_read_bytes, bytes).max(awaited);
+    let missed = misses_l2(input);
     if missed <= 0.0 {
         return Ok(l2);
     }
-    let each = input.moved.l2_read_sectors / l2::read_requests(input).max(1.0);
-    let any = 1.0 - (1.0 - missed).powf(each.max(1.0));
-    Ok(l2 + any * (input.get(Constant::DramLatency)? - l2).max(0.0))
+    // Requests of one round trip that go to DRAM: it ends with the slowest.
+    let work = input.work;
+    let trips = (work.warps() * work.global_round_trips).max(1.0);
+    let many = (l2::read_requests(input) / trips
+        * share(input.moved.dram_read_bytes, bytes(input)))
+    .max(1.0);
+    let slowest = input.get(Constant::DramLatency)?
+        + many.log2() * input.get(Constant::DramLatencyDoubling)?;
+    Ok(l2 + missed * (slowest - l2).max(0.0))
+}
+
+/// Bytes read from L2.
+fn bytes(input: &Input<'_>) -> f64 {
+    SECTOR_BYTES * input.moved.l2_read_sectors
+}
+
+/// Share of the round trips beyond L1 that go on to DRAM.
+fn misses_l2(input: &Input<'_>) -> f64 {
+    let moved = input.moved;
+    let awaited = share(moved.l2_awaited_sectors, moved.l2_read_sectors);
+    // One access to DRAM is enough for a request, of a line each, to wait for it.
+    let access = input.profile.get(Constant::DramAccessBytes).unwrap_or(SECTOR_BYTES);
+    let accesses = moved.dram_read_bytes / access.max(SECTOR_BYTES);
+    let missed = share(accesses, l2::read_requests(input)).max(awaited);
+    let asked = moved.l2_read_sectors / input.work.load_sectors.max(1.0);
+    let together = (asked * input.work.loads_in_flight).max(1.0);
+    (missed * together).min(1.0)
 }
 
 /// `part` of `whole`, at most all of it.

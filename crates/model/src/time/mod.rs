@@ -19,17 +19,21 @@
 //!
 //! overhead + ramp + (Σ termᵖ)^(1/p), with the profile's
 //! [`Constant::OverlapExponent`] as p. Parts of a device work side by side, so
-//! the slowest decides; a large p is the hard maximum. There are two exceptions:
+//! the slowest decides; a large p is the hard maximum. There are four
+//! exceptions:
 //!
 //! - L2's slices serve reads, writes and atomics in turn: these terms are added.
-//! - Latencies are those of an idle device, and what is waited for queues behind
-//!   the rest in whatever part is busy. So round trips are first combined with
-//!   all terms but the giving out of blocks, with a smaller exponent
-//!   ([`Constant::LatencyOverlapRead`]); or with what DRAM reads and writes by
-//!   turns, with one that is smaller still ([`Constant::LatencyOverlapMixed`]),
-//!   if that takes longer. What comes out is combined with the giving out of
-//!   blocks by a third ([`Constant::DispatchOverlap`]): a place is not taken at
-//!   once when it becomes free.
+//! - Latencies are those of an idle device. An access to DRAM takes longer the
+//!   larger the share of the time is that DRAM is busy, and yet longer where it
+//!   reads and writes by turns, for a read then waits for the bus to turn around
+//!   ([`Constant::DramQueueRead`], [`Constant::DramQueueMixed`]).
+//! - A block that meets at barriers waits and works by turns, and only other
+//!   blocks' work fills its waits: work and as many round trips as there are
+//!   barriers are combined with an exponent of their own
+//!   ([`Constant::PhaseOverlap`]), if that takes longer.
+//! - What comes out is combined with the giving out of blocks by another exponent
+//!   ([`Constant::DispatchOverlap`]): a place is not taken at once when it becomes
+//!   free.
 //!
 //! # Where a number is missing
 //!
@@ -72,6 +76,8 @@ pub struct Moved {
     pub l2_partial_requests: f64,
     /// Sectors found in L1 that take as long as from L2; 0 where nobody knows.
     pub l1_awaited_sectors: f64,
+    /// Share of the requests of loads that wait for L2; `None` where nobody knows.
+    pub waiting_share: Option<f64>,
     /// Of the sectors read from L2, those that take as long as from DRAM; where
     /// nobody knows, those that DRAM's bytes are.
     pub l2_awaited_sectors: f64,
@@ -88,6 +94,7 @@ impl Moved {
             l2_partial_sectors: estimate.l2_partial_sectors,
             l2_partial_requests: estimate.l2_partial_requests,
             l1_awaited_sectors: estimate.l1_awaited_sectors,
+            waiting_share: estimate.waiting_share,
             l2_awaited_sectors: estimate.l2_awaited_sectors,
             dram_reads: estimate.dram_reads,
             dram_writes: estimate.dram_writes,
@@ -218,6 +225,9 @@ impl Input<'_> {
 const LATENCY: &str = "latency";
 const DISPATCH: &str = "block_dispatch";
 
+/// Terms of DRAM.
+const DRAM: [&str; 2] = ["dram_bytes", "dram_openings"];
+
 /// Terms of L2's slices.
 const SLICES: [&str; 3] = ["l2_reads", "l2_writes", "l2_atomics"];
 
@@ -234,8 +244,8 @@ const TERMS: [Term; 15] = [
     (SLICES[0], l2::reads),
     (SLICES[1], l2::writes),
     (SLICES[2], l2::atomics),
-    ("dram_bytes", dram::bytes),
-    ("dram_openings", dram::openings),
+    (DRAM[0], dram::bytes),
+    (DRAM[1], dram::openings),
     (LATENCY, latency::round_trips),
     ("sectors_in_flight", latency::in_flight),
     (DISPATCH, dispatch::seconds),
@@ -314,13 +324,60 @@ fn combined(input: &Input<'_>, terms: &[Component]) -> Result<f64, Missing> {
     };
     let mut parts: Vec<f64> = terms.iter().filter(alone).map(|term| term.seconds).collect();
     parts.push(of(&SLICES));
-    let (waits, busy, by_turns) = (of(&[LATENCY]), norm(&parts, exponent), dram::by_turns(input)?);
-    let mut waited = norm(&[waits, busy], input.get(Constant::LatencyOverlapRead)?);
-    if by_turns > 0.0 {
-        let exponent = input.get(Constant::LatencyOverlapMixed)?;
-        waited = waited.max(norm(&[waits, by_turns], exponent));
-    }
+    let (waits, busy) = (of(&[LATENCY]), norm(&parts, exponent));
+    let on_dram = latency::on_dram(input)?;
+    let barriers = input.work.barriers_per_block > 0.0;
+    let phases = if barriers { input.get(Constant::PhaseOverlap)? } else { 1.0 };
+    let (free, parted) = latency::without_barrier(input)?;
+    let together = |queue: f64| -> f64 {
+        let apart = waits - free + parted * on_dram * queue;
+        let apart = if barriers { norm(&[busy, apart], phases) } else { 0.0 };
+        norm(&[busy, waits + on_dram * queue], exponent).max(apart)
+    };
+    let dram = of(&[DRAM[0]]).max(of(&[DRAM[1]]));
+    let waited = if on_dram > 0.0 && dram > 0.0 {
+        let by_turns = dram::by_turns(input)?;
+        let read = input.get(Constant::DramQueueRead)?;
+        let mixed = if by_turns > 0.0 { input.get(Constant::DramQueueMixed)? } else { 0.0 };
+        let queue = |seconds: f64| {
+            let share = |part: f64| (part / seconds).min(1.0);
+            read * share(dram).powf(QUEUE_READ) + mixed * share(by_turns).powf(QUEUE_MIXED)
+        };
+        loaded(together, queue)
+    } else {
+        together(0.0)
+    };
     Ok(norm(&[of(&[DISPATCH]), waited], input.get(Constant::DispatchOverlap)?))
+}
+
+/// Power of the share of the time that DRAM is busy, by which reads queue: read
+/// off the times of loads that follow one another, 8 to 64 warps an SM
+/// (`loaded-latency:read`), and of short blocks (`turnaround:load-resident`).
+pub(crate) const QUEUE_READ: f64 = 2.0;
+/// The same of what reading and writing by turns adds (`turnaround:copy-long`, where
+/// it takes 0.1 to 0.45 of an idle access more with DRAM busy 20 to 60 % of the time;
+/// `loaded-latency:copy-long` the same).
+pub(crate) const QUEUE_MIXED: f64 = 1.0;
+
+/// How long it takes, where accesses to DRAM queue. `with` gives the seconds for
+/// a queue that makes an access so much longer (0.5 for one and a half times as
+/// long); `queue` how much longer it makes them where all takes so many seconds:
+/// the longer, the less.
+///
+/// So the time depends on the queue and the queue on the time. What is looked
+/// for is where both agree; bisection finds it.
+pub(crate) fn loaded(with: impl Fn(f64) -> f64, queue: impl Fn(f64) -> f64) -> f64 {
+    let shortest = with(0.0);
+    if shortest <= 0.0 {
+        return 0.0;
+    }
+    let (mut low, mut high) = (shortest, with(queue(shortest)));
+    // To the last bit.
+    for _ in 0..64 {
+        let seconds = f64::midpoint(low, high);
+        if with(queue(seconds)) > seconds { low = seconds } else { high = seconds }
+    }
+    f64::midpoint(low, high)
 }
 
 /// The p-norm. The largest is taken out first, so that no power underflows.

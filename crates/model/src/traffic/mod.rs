@@ -112,6 +112,9 @@ pub struct Estimate {
     /// Sectors found in L1 that warps wait for as long as for L2, for they were
     /// being fetched.
     pub l1_awaited_sectors: f64,
+    /// Share of the requests of loads that wait for L2, for the slowest lane does:
+    /// that of the first blocks of one SM. `None` where they load nothing.
+    pub waiting_share: Option<f64>,
     /// Sectors read from L2 that blocks wait for as long as for DRAM, for they were
     /// being fetched: by the reader or by another at about the same time.
     pub l2_awaited_sectors: f64,
@@ -189,7 +192,33 @@ pub fn traffic(
     }
     let passed = passage.run(&mut blocks, &segments)?;
     let sums = Sums { segments: &segments, passed: &passed, factor: sampling.factor() };
-    Ok(Some(sums.estimate(geometry, blocks.count(), passage.dirty_sectors())))
+    let estimate = sums.estimate(geometry, blocks.count(), passage.dirty_sectors());
+    let waiting_share = waiting_share(geometry, &mut blocks)?;
+    Ok(Some(Estimate { waiting_share, ..estimate }))
+}
+
+/// Lines of the blocks that [`waiting_share`] simulates.
+const LINES_OF_AN_SM: f64 = 2e5;
+
+/// Of the first blocks that one SM runs, the share of load requests that wait for
+/// L2. All their lines are simulated: a request of 32 lines waits if one of them
+/// is missing, which those that a reduced simulation looks at don't tell.
+fn waiting_share(geometry: &Geometry, blocks: &mut Blocks<'_>) -> Result<Option<f64>, Diagnostic> {
+    let each = blocks.work()?.lines / blocks.count().max(1) as f64;
+    let sms = u64::from(geometry.sms.max(1));
+    let here = blocks.count().div_ceil(sms);
+    let most = (LINES_OF_AN_SM / each.max(1.0)) as u64;
+    // As many as run together, twice: the second ones find what the first left.
+    let run = here.min(2 * u64::from(geometry.resident_blocks.max(1))).min(most.max(1));
+    let segments: Vec<Segment> =
+        (0..run).map(|block| Segment { start: block * sms, blocks: 1, weight: 1.0 }).collect();
+    // What is beyond L1 makes no difference to it.
+    let beyond = Geometry { sms: 1, l2_bytes: 1 << 20, l2_dirty_before_bytes: 0, ..*geometry };
+    let passed = Passage::new(&beyond, Sampling { log: 0 }).run(blocks, &segments)?;
+    let (all, waiting) = passed.iter().fold((0, 0), |(all, waiting), counts| {
+        (all + counts.load_requests, waiting + counts.waiting_requests)
+    });
+    Ok((all > 0).then(|| waiting as f64 / all as f64))
 }
 
 fn whole(blocks: u64) -> Vec<Segment> {
@@ -313,6 +342,7 @@ impl Sums<'_> {
             dram_reads: lines(&|counts| &counts.dram.read_lines),
             dram_writes: lines(&|counts| &counts.dram.written_lines),
             l1_awaited_sectors: total(&|counts, group| counts.l1_awaited[group] as f64),
+            waiting_share: None,
             l2_awaited_sectors: total(&|counts, group| counts.dram.awaited[group] as f64),
             l2_partial_sectors: total(&|counts, group| counts.partial_writes[group] as f64),
             l2_partial_requests: total(&|counts, group| counts.partial_lines[group] as f64),

@@ -11,6 +11,9 @@ use scenario::Diagnostic;
 /// what another warp has just stored.
 const RECENT_STORES: usize = 8;
 
+/// None of them.
+const NO_STORES: [(u64, Sectors, u64); RECENT_STORES] = [(u64::MAX, 0, 0); RECENT_STORES];
+
 /// What passed, in each group of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
@@ -29,6 +32,10 @@ pub(super) struct Counts {
     pub(super) partial_writes: [u64; GROUPS],
     /// Lines of stores with such sectors.
     pub(super) partial_lines: [u64; GROUPS],
+    /// Requests of loads, and those that wait for L2: one of their sectors is not in
+    /// L1 yet. Both only of lines that are looked at.
+    pub(super) load_requests: u64,
+    pub(super) waiting_requests: u64,
     /// Sectors of atomics, in all lines together.
     pub(super) l2_atomics: u64,
     pub(super) dram: DramCounts,
@@ -58,8 +65,11 @@ pub(super) struct Passage {
     slots: usize,
     l1_bytes: u64,
     counts: Counts,
-    recent: [(u64, Sectors); RECENT_STORES],
-    recent_next: usize,
+    /// Of partly written lines of the statement: line, sectors, how many came
+    /// before it.
+    recent: [(u64, Sectors, u64); RECENT_STORES],
+    /// Partly written lines so far, whether they are looked at or not.
+    stored: u64,
 }
 
 impl Passage {
@@ -74,8 +84,8 @@ impl Passage {
             slots: sms * geometry.resident_blocks.max(1) as usize,
             l1_bytes: geometry.l1_bytes,
             counts: Counts::default(),
-            recent: [(u64::MAX, 0); RECENT_STORES],
-            recent_next: 0,
+            recent: NO_STORES,
+            stored: 0,
         }
     }
 
@@ -150,7 +160,7 @@ impl Passage {
             Started::OfBox { index, position } => (blocks.of_box(*index), *position),
             Started::Alone(accesses) => (accesses.as_mut_slice(), [0; 3]),
         };
-        self.recent = [(u64::MAX, 0); RECENT_STORES];
+        self.recent = NO_STORES;
         while let Some(access) = accesses.get_mut(running.next) {
             running.next += 1;
             let (action, ends) = (access.action, access.ends_statement);
@@ -169,11 +179,13 @@ impl Passage {
         if let Action::Atomic { sectors } = action {
             self.counts.l2_atomics += u64::from(sectors);
         }
+        let (mut looked_at, mut waits) = (false, false);
         for part in &footprint.parts {
             let line = part.line().wrapping_add(moved);
             let (sectors, whole) = (part.sectors(), part.whole());
             let is_partial = action == Action::Store && whole != sectors;
             let written = if is_partial { bytes.next().copied().unwrap_or(0) } else { 0 };
+            self.stored += u64::from(is_partial);
             if !self.sampling.takes(line) {
                 continue;
             }
@@ -186,6 +198,7 @@ impl Passage {
                         _ => (sectors, 0),
                     };
                     self.counts.l1_awaited[group] += number(awaited);
+                    (looked_at, waits) = (true, waits || missing | awaited != 0);
                     self.counts.l1_hits[group] += number(sectors & !missing);
                     if missing != 0 {
                         self.counts.l2_reads[group] += number(missing);
@@ -211,15 +224,17 @@ impl Passage {
                 }
             }
         }
+        self.counts.load_requests += u64::from(looked_at);
+        self.counts.waiting_requests += u64::from(waits);
     }
 
     /// Partly written sectors that this statement has just stored other parts
     /// of.
     fn stored_before(&mut self, line: u64, partial: Sectors) -> Sectors {
-        let before = self.recent.iter().filter(|(recent, _)| *recent == line);
-        let shared = before.fold(0, |all, (_, sectors)| all | sectors) & partial;
-        self.recent[self.recent_next] = (line, partial);
-        self.recent_next = (self.recent_next + 1) % RECENT_STORES;
+        let first = self.stored.saturating_sub(RECENT_STORES as u64);
+        let before = self.recent.iter().filter(|(recent, _, at)| *recent == line && *at >= first);
+        let shared = before.fold(0, |all, (_, sectors, _)| all | sectors) & partial;
+        self.recent[self.stored as usize % RECENT_STORES] = (line, partial, self.stored);
         shared
     }
 }
@@ -248,6 +263,8 @@ impl Counts {
         for (mine, theirs) in pairs {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine -= theirs);
         }
+        self.load_requests -= before.load_requests;
+        self.waiting_requests -= before.waiting_requests;
         self.l2_atomics -= before.l2_atomics;
     }
 }

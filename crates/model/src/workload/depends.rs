@@ -12,6 +12,8 @@
 //!   together.
 //! - A store or atomic waits for its address and its value; one whose result
 //!   is used is a round trip of its own.
+//! - Shared and global memory are two spaces: what changes one holds back
+//!   nothing in the other.
 //! - Read-only loads (`ld.global.nc`) pass stores, not barriers.
 //! - A barrier waits for every load before it, and all that follows waits for
 //!   the barrier.
@@ -22,16 +24,17 @@
 //! Assumed: enough registers for all loads of one depth; no stall for what L1
 //! holds back.
 
-use super::slots;
 use ptx::syntax::{Address, Cache, Instruction, Item, Reg, Space, Value};
 use std::collections::HashMap;
 
-/// Round trips, one after the other. One to global memory outlasts those to
-/// shared memory, so that is what is compared first.
+/// Round trips and machine instructions, one after the other. One to global
+/// memory outlasts those to shared memory, and these outlast instructions, so
+/// that is how they are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Depth {
     pub(super) global: u32,
     pub(super) shared: u32,
+    pub(super) instructions: u32,
 }
 
 impl Depth {
@@ -50,16 +53,18 @@ pub(super) struct Work {
     pub(super) depth: Depth,
     /// Loads of global memory, atomics with a result and asynchronous copies.
     pub(super) global_loads: u32,
-    /// Issue slots.
-    pub(super) slots: f64,
+    /// Machine instructions.
+    pub(super) instructions: f64,
     /// Barriers.
     pub(super) barriers: u32,
 }
 
-/// Goes through the instructions of a region.
-pub(super) fn work(items: &[Item]) -> Work {
+/// Goes through the items of a region, each with its machine instructions.
+pub(super) fn work(items: &[Item], instructions: &[f64]) -> Work {
     let mut walk = Walk::default();
-    for item in items {
+    for (item, &each) in items.iter().zip(instructions) {
+        walk.work.instructions += each;
+        walk.own = each.round() as u32;
         if let Item::Instruction { guard, instruction, .. } = item {
             let guarded = guard.map_or(Depth::default(), |guard| walk.of(guard.pred.into()));
             walk.step(instruction, guarded);
@@ -72,13 +77,15 @@ pub(super) fn work(items: &[Item]) -> Work {
 struct Walk {
     /// Of each register.
     depths: HashMap<Reg, Depth>,
-    /// Of the last store, atomic or barrier: loads stay behind it.
-    fence: Depth,
+    /// Of the last store, atomic or barrier of each space: its loads stay behind.
+    fences: [Depth; 2],
     /// Of the last barrier: read-only loads stay behind it, too.
     barrier: Depth,
     /// Of the asynchronous copies under way.
     copies: Depth,
     deepest: Depth,
+    /// Machine instructions of the item in hand.
+    own: u32,
     work: Work,
 }
 
@@ -99,6 +106,7 @@ impl Walk {
     }
 
     fn set(&mut self, dst: Reg, depth: Depth) {
+        let depth = Depth { instructions: depth.instructions + self.own, ..depth };
         self.depths.insert(dst, depth);
         self.deepest = self.deepest.max(depth);
     }
@@ -112,15 +120,15 @@ impl Walk {
         }
     }
 
-    /// What changes memory: later accesses stay behind it.
-    fn change(&mut self, start: Depth) -> Depth {
-        self.fence = self.fence.max(start);
-        self.deepest = self.deepest.max(self.fence);
-        self.fence
+    /// What changes memory: later accesses to it stay behind.
+    fn change(&mut self, space: Space, start: Depth) -> Depth {
+        let fence = &mut self.fences[space as usize];
+        *fence = (*fence).max(start);
+        self.deepest = self.deepest.max(*fence);
+        *fence
     }
 
     fn step(&mut self, instruction: &Instruction, guarded: Depth) {
-        self.work.slots += slots::of(instruction);
         match instruction {
             Instruction::LoadParam { dst, .. }
             | Instruction::Special { dst, .. }
@@ -147,29 +155,34 @@ impl Walk {
                 self.set(*dst, guarded.max(self.all([*low, *high])));
             }
             Instruction::Load { space, cache, dst, address, .. } => {
-                let fence = if *cache == Cache::Nc { self.barrier } else { self.fence };
+                let fence = match cache {
+                    Cache::Nc => self.barrier,
+                    _ => self.fences[*space as usize],
+                };
                 self.load(dst, guarded.max(self.at(address)).max(fence), *space);
             }
-            Instruction::Store { address, src, .. } | Instruction::Red { address, src, .. } => {
+            Instruction::Store { space, address, src, .. }
+            | Instruction::Red { space, address, src, .. } => {
                 let values = self.all(src.iter().copied());
-                self.change(guarded.max(self.at(address)).max(values));
+                self.change(*space, guarded.max(self.at(address)).max(values));
             }
             Instruction::Atom { space, dst, address, src, swap, .. } => {
                 let values = self.all(src.iter().chain(swap).copied());
-                let start = self.change(guarded.max(self.at(address)).max(values));
+                let start = self.change(*space, guarded.max(self.at(address)).max(values));
                 self.load(dst, start, *space);
             }
             Instruction::CopyAsync { to, from, .. } => {
-                let start = guarded.max(self.at(to)).max(self.at(from)).max(self.fence);
+                let fence = self.fences[Space::Global as usize];
+                let start = guarded.max(self.at(to)).max(self.at(from)).max(fence);
                 self.copies = self.copies.max(start.after(Space::Global));
                 self.work.global_loads += 1;
             }
             Instruction::CopyAsyncWaitAll => {
                 let copies = std::mem::take(&mut self.copies);
-                self.change(copies);
+                self.change(Space::Shared, copies);
             }
             Instruction::Barrier => {
-                self.fence = self.deepest;
+                self.fences = [self.deepest; 2];
                 self.barrier = self.deepest;
                 self.work.barriers += 1;
             }

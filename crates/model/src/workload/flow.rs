@@ -11,14 +11,18 @@
 //! it is reached: nothing that was counted tells more. A region without an
 //! access runs as often as the loop it is in.
 
-use ptx::syntax::{Instruction, Item, Label};
+use super::scopes::{labels, target};
+use ptx::syntax::{Instruction, Item, Space};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Instructions that a branch may skip for the assembler to put them under a
-/// predicate instead (CUDA C++ Programming Guide, "Control Flow Instructions",
-/// names 7 as the threshold of a branch that warps do not diverge at).
-const PREDICATED_INSTRUCTIONS: usize = 7;
+/// Machine instructions, global loads left out, that a branch may skip for the
+/// assembler to put them under a predicate instead. Read off what `ptxas` 13.0
+/// makes of the guarded copies of a tiled transpose: it does so with 8, and not
+/// with 9.
+const PREDICATED_INSTRUCTIONS: f64 = 8.0;
+/// What stands around a branch for warps that diverge (`BSSY`, `BSYNC`).
+const RECONVERGE: f64 = 2.0;
 
 /// Instructions that run one after the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,12 +35,83 @@ pub(super) struct Region {
     pub(super) times: f64,
 }
 
+/// Which branches are none in the machine's code, as what they skip is under a
+/// predicate. `instructions` has the machine instructions of each item.
+pub(super) fn predicated(body: &[Item], instructions: &[f64]) -> Vec<bool> {
+    let labels = labels(body);
+    let mut jumps: BTreeMap<usize, usize> = BTreeMap::new();
+    for item in body {
+        if let Some(to) = target(item, &labels) {
+            *jumps.entry(to).or_default() += 1;
+        }
+    }
+    let is_predicated = |(place, item): (usize, &Item)| {
+        let end = target(item, &labels).filter(|end| *end > place);
+        end.is_some_and(|end| {
+            let skipped = place + 1..end;
+            // One that skips all the rest is kept: it ends the warp.
+            let ends = !body[end..]
+                .iter()
+                .any(|item| matches!(item, Item::Instruction { tag: Some(_), .. }));
+            !ends
+                && jumps.get(&end) == Some(&1)
+                && without_loads(&body[skipped.clone()], &instructions[skipped.clone()])
+                    <= PREDICATED_INSTRUCTIONS
+                && is_predicable(&body[skipped])
+        })
+    };
+    body.iter().enumerate().map(is_predicated).collect()
+}
+
+fn without_loads(items: &[Item], instructions: &[f64]) -> f64 {
+    let is_load = |item: &Item| {
+        matches!(
+            item,
+            Item::Instruction { instruction: Instruction::Load { space: Space::Global, .. }, .. }
+        )
+    };
+    let counted = items.iter().zip(instructions).filter(|(item, _)| !is_load(item));
+    counted.map(|(_, each)| each).sum()
+}
+
+/// Sets what branches themselves take.
+pub(super) fn charge_branches(body: &[Item], predicated: &[bool], instructions: &mut [f64]) {
+    let labels = labels(body);
+    for (place, item) in body.iter().enumerate() {
+        let Item::Instruction { guard, instruction: Instruction::Branch { target: label }, .. } =
+            item
+        else {
+            continue;
+        };
+        let end = labels.get(&label.0).copied().unwrap_or(place);
+        // A loop's test is moved to its end, so the jump back is the test.
+        let is_back = |item: &Item| matches!(target(item, &labels), Some(to) if to <= place && guard.is_some());
+        let leaves_loop = end > place && end <= body.len() && end > 0 && {
+            let before = body[place + 1..end].iter().rev();
+            before.take_while(|item| !matches!(item, Item::Label(_))).any(is_back)
+        };
+        // Warps that end need not meet again.
+        let is_end =
+            |item: &Item| matches!(item, Item::Instruction { instruction: Instruction::Ret, .. });
+        let is_nothing = |item: &Item| matches!(item, Item::Label(_) | Item::Comment(_));
+        let returns = end > place
+            && (body[place + 1..end].last().is_some_and(is_end)
+                || body[end..].iter().find(|item| !is_nothing(item)).is_some_and(is_end));
+        instructions[place] = match guard {
+            _ if predicated[place] => 0.0,
+            None if end <= place => 0.0,
+            Some(_) if end > place && !leaves_loop && !returns => 1.0 + RECONVERGE,
+            _ => 1.0,
+        };
+    }
+}
+
 /// The regions of `body`. `executed` has the warp instructions of each access
 /// site, for one warp on average.
-pub(super) fn regions(body: &[Item], executed: &[f64]) -> Vec<Region> {
+pub(super) fn regions(body: &[Item], predicated: &[bool], executed: &[f64]) -> Vec<Region> {
     let labels = labels(body);
     let loops = loops(body, &labels);
-    let mut regions = cut(body, &labels);
+    let mut regions = cut(body, &labels, predicated);
     for region in &mut regions {
         region.within = innermost(&loops, region.items.start);
     }
@@ -57,31 +132,18 @@ pub(super) fn regions(body: &[Item], executed: &[f64]) -> Vec<Region> {
         }
     }
     for (region, told) in regions.iter_mut().zip(told) {
-        if let Some(times) = told {
-            region.times = times;
+        match told {
+            Some(times) => region.times = times,
+            // What no site stands for writes the sink, where no warp comes.
+            None if body[region.items.clone()].iter().any(is_store) => region.times = 0.0,
+            None => {}
         }
     }
     regions
 }
 
-/// Positions of labels.
-fn labels(body: &[Item]) -> BTreeMap<u32, usize> {
-    let places = body.iter().enumerate();
-    places
-        .filter_map(|(place, item)| match item {
-            Item::Label(Label(number)) => Some((*number, place)),
-            _ => None,
-        })
-        .collect()
-}
-
-fn target(item: &Item, labels: &BTreeMap<u32, usize>) -> Option<usize> {
-    match item {
-        Item::Instruction { instruction: Instruction::Branch { target }, .. } => {
-            labels.get(&target.0).copied()
-        }
-        _ => None,
-    }
+fn is_store(item: &Item) -> bool {
+    matches!(item, Item::Instruction { instruction: Instruction::Store { .. }, tag: None, .. })
 }
 
 /// Loops as ranges of positions, from the label to the last branch back to it;
@@ -102,15 +164,8 @@ fn innermost(loops: &[Range<usize>], place: usize) -> Option<usize> {
     loops.iter().rposition(|range| range.contains(&place))
 }
 
-/// Cuts the body at labels and after jumps, but for short forward branches.
-fn cut(body: &[Item], labels: &BTreeMap<u32, usize>) -> Vec<Region> {
-    let jumped_to = |number: u32, by: &Range<usize>| {
-        body.iter().enumerate().any(|(place, item)| {
-            !by.contains(&place)
-                && matches!(item, Item::Instruction { instruction: Instruction::Branch { target }, .. }
-                    if target.0 == number)
-        })
-    };
+/// Cuts the body at labels and after jumps, but for those that are predicates.
+fn cut(body: &[Item], labels: &BTreeMap<u32, usize>, predicated: &[bool]) -> Vec<Region> {
     let mut regions = Vec::new();
     let mut start = 0;
     let mut end_at = |place: usize, start: &mut usize| {
@@ -124,13 +179,9 @@ fn cut(body: &[Item], labels: &BTreeMap<u32, usize>) -> Vec<Region> {
     for (place, item) in body.iter().enumerate() {
         match item {
             Item::Label(_) if place >= predicated_to => end_at(place, &mut start),
-            Item::Instruction { instruction: Instruction::Branch { target: label }, .. } => {
-                let end = labels.get(&label.0).copied().filter(|end| *end > place);
-                let short = end.is_some_and(|end| {
-                    is_predicable(&body[place + 1..end]) && !jumped_to(label.0, &(place..place + 1))
-                });
-                match end {
-                    Some(end) if short => predicated_to = end + 1,
+            Item::Instruction { instruction: Instruction::Branch { .. }, .. } => {
+                match target(item, labels) {
+                    Some(end) if predicated[place] => predicated_to = predicated_to.max(end + 1),
                     _ => end_at(place + 1, &mut start),
                 }
             }
@@ -144,21 +195,19 @@ fn cut(body: &[Item], labels: &BTreeMap<u32, usize>) -> Vec<Region> {
     regions
 }
 
-/// Whether an assembler puts these under a predicate.
+/// Whether an assembler can put these under a predicate.
 fn is_predicable(items: &[Item]) -> bool {
-    let instructions = items.iter().filter(|item| matches!(item, Item::Instruction { .. })).count();
-    instructions <= PREDICATED_INSTRUCTIONS
-        && !items.iter().any(|item| match item {
-            Item::Label(_) => true,
-            Item::Instruction { instruction, .. } => matches!(
-                instruction,
-                Instruction::Branch { .. }
-                    | Instruction::Ret
-                    | Instruction::Barrier
-                    | Instruction::CopyAsyncWaitAll
-            ),
-            Item::Comment(_) => false,
-        })
+    !items.iter().any(|item| match item {
+        Item::Label(_) => true,
+        Item::Instruction { instruction, .. } => matches!(
+            instruction,
+            Instruction::Branch { .. }
+                | Instruction::Ret
+                | Instruction::Barrier
+                | Instruction::CopyAsyncWaitAll
+        ),
+        Item::Comment(_) => false,
+    })
 }
 
 /// The regions that each site's instructions stand in, one for each.

@@ -2,22 +2,23 @@
 //!
 //! Sums over the launch come from what the scenario crate counted; what a warp
 //! does between its accesses comes from the kernel that `ptx` emits, for that
-//! is what a device runs: its instruction mix (`slots`), how often each part
-//! of it runs (`flow`), and which loads wait for which (`depends`).
+//! is what a device runs: its machine instructions (`assembler`), how often each
+//! part of it runs (`flow`), and which loads wait for which (`depends`).
 
+mod assembler;
 mod depends;
 mod flow;
-mod slots;
+mod scopes;
 
 use crate::BlockShape;
 use ptx::Purpose;
-use ptx::syntax::{Entry, Instruction, Item, Reg};
+use ptx::syntax::{Class, Entry, Instruction, Item, Reg};
 use record::OpClass;
 use scenario::count::SiteCounts;
 use scenario::program::{Access, Block, Expr, ExprKind, Root, StmtKind};
 use scenario::{Diagnostic, Run};
 use simulator::{Field, OpKind, Space, Totals};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Registers that the ABI and the assembler keep for themselves.
 const REGISTERS_KEPT: u32 = 8;
@@ -36,8 +37,12 @@ pub struct Workload {
     /// Whether [`BlockShape::registers`] is an estimate from the emitted
     /// kernel, not what an assembler gave.
     pub registers_estimated: bool,
-    /// Issue slots, all warps.
-    pub slots: f64,
+    /// Machine instructions, all warps: an estimate of what an assembler makes of
+    /// the emitted kernel.
+    pub instructions: f64,
+    /// Machine instructions that a warp executes one after the other, each with
+    /// what the one before gives.
+    pub dependent_instructions: f64,
     /// Barriers that a block passes.
     pub barriers_per_block: f64,
     /// Round trips to global memory that a warp makes one after the other.
@@ -68,8 +73,17 @@ pub struct Workload {
     pub atomic_result_lines: f64,
     /// Lanes of atomics on shared memory.
     pub shared_atomic_lanes: f64,
-    /// Lanes of atomics on the global address that has most of them, at least.
-    pub same_address_lanes: f64,
+    /// Reductions and atomics on global memory, access by access.
+    pub atomics: Vec<Atomics>,
+}
+
+/// An access that changes global memory where it lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Atomics {
+    /// Sectors, each as often as lanes of a request meet at one of its addresses.
+    pub sectors: f64,
+    /// Bytes that they are spread over.
+    pub bytes: f64,
 }
 
 impl Workload {
@@ -104,7 +118,8 @@ impl Workload {
                 shared_bytes: run.program.shared_bytes,
             },
             registers_estimated: known.is_none(),
-            slots: pass.slots * warps,
+            instructions: pass.instructions * warps,
+            dependent_instructions: pass.dependent,
             barriers_per_block: pass.barriers,
             global_round_trips: pass.global,
             shared_round_trips: pass.shared,
@@ -112,16 +127,19 @@ impl Workload {
             ..Self::default()
         };
         for (index, (site, counts)) in run.program.sites.iter().zip(sites).enumerate() {
-            workload.add(OpClass::of(site.op), &counts.totals);
+            let own = match pass.own.get(&index) {
+                Some((all, own)) if *all > 0.0 => own / all,
+                _ => 1.0,
+            };
+            workload.add(OpClass::of(site.op), &counts.totals, own);
             let lanes = number(&counts.totals, Field::RequestedBytes) / f64::from(site.width);
             let atomic = matches!(site.op.kind, OpKind::Reduction(_) | OpKind::Atomic(_));
             match site.op.space {
                 Space::Shared if atomic => workload.shared_atomic_lanes += lanes,
-                Space::Global if atomic => {
-                    let places = places(run, index);
-                    workload.same_address_lanes =
-                        workload.same_address_lanes.max(lanes / places.max(1.0));
-                }
+                Space::Global if atomic => workload.atomics.push(Atomics {
+                    sectors: number(&counts.totals, Field::Sectors),
+                    bytes: places(run, index) * f64::from(site.width),
+                }),
                 _ => {}
             }
         }
@@ -133,11 +151,14 @@ impl Workload {
         self.blocks * f64::from(self.shape.warps)
     }
 
-    fn add(&mut self, class: OpClass, totals: &Totals) {
-        let requests = number(totals, Field::Requests);
+    /// Adds the counts of a site. A share `own` of its accesses is an instruction of
+    /// its own; the others are parts of wider ones, which have as many wavefronts as
+    /// each part alone, for lanes that differ do so by whole vectors.
+    fn add(&mut self, class: OpClass, totals: &Totals, own: f64) {
+        let requests = own * number(totals, Field::Requests);
         // Where a field was not counted, each request has one wavefront at
         // least.
-        let wavefronts = |field| totals.get(field).map_or(requests, |count| count as f64);
+        let wavefronts = |field| totals.get(field).map_or(requests, |count| own * count as f64);
         self.requests += requests;
         self.data_wavefronts += wavefronts(Field::DataWavefronts);
         if class.space() == Space::Shared {
@@ -172,22 +193,39 @@ fn number(totals: &Totals, field: Field) -> f64 {
 /// One warp's way through the kernel, on average.
 #[derive(Default)]
 struct Pass {
-    slots: f64,
+    instructions: f64,
+    dependent: f64,
     barriers: f64,
     global: f64,
     shared: f64,
     loads: f64,
+    /// Of each site how often it is met, and how often it is an instruction of its
+    /// own, not part of another.
+    own: BTreeMap<usize, (f64, f64)>,
 }
 
 impl Pass {
     fn add(&mut self, entry: &Entry, executed: &[f64]) {
-        for region in flow::regions(&entry.body, executed) {
-            let work = depends::work(&entry.body[region.items]);
-            self.slots += region.times * work.slots;
+        let body = &entry.body;
+        let assembler::Assembled { mut instructions, merged } =
+            assembler::assemble(body, &scopes::Scopes::of(body));
+        let predicated = flow::predicated(body, &instructions);
+        flow::charge_branches(body, &predicated, &mut instructions);
+        for region in flow::regions(body, &predicated, executed) {
+            let work =
+                depends::work(&body[region.items.clone()], &instructions[region.items.clone()]);
+            self.instructions += region.times * work.instructions;
+            self.dependent += region.times * f64::from(work.depth.instructions);
             self.barriers += region.times * f64::from(work.barriers);
             self.global += region.times * f64::from(work.depth.global);
             self.shared += region.times * f64::from(work.depth.shared);
             self.loads += region.times * f64::from(work.global_loads);
+            for place in region.items.clone() {
+                let Item::Instruction { tag: Some(site), .. } = &body[place] else { continue };
+                let (all, own) = self.own.entry(*site).or_default();
+                *all += region.times;
+                *own += if merged[place] { 0.0 } else { region.times };
+            }
         }
     }
 }
@@ -264,7 +302,7 @@ fn live_registers(entry: &Entry) -> u32 {
     }
     let mut changes: Vec<(usize, i64)> = Vec::new();
     for (reg, (first, last)) in lives {
-        let words = i64::from(slots::registers(reg.class));
+        let words = i64::from(registers(reg.class));
         changes.push((first, words));
         changes.push((last, -words));
     }
@@ -277,6 +315,15 @@ fn live_registers(entry: &Entry) -> u32 {
     let most = u32::try_from(most.max().unwrap_or(0)).unwrap_or(0);
     let given = (most + REGISTERS_KEPT).next_multiple_of(REGISTERS_UNIT);
     given.clamp(REGISTERS_LEAST, scenario::MAX_REGISTERS_PER_THREAD as u32)
+}
+
+/// 32-bit registers of a value.
+fn registers(class: Class) -> u32 {
+    match class {
+        Class::Pred => 0,
+        Class::B16 | Class::B32 => 1,
+        Class::B64 => 2,
+    }
 }
 
 #[cfg(test)]
