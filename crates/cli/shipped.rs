@@ -10,8 +10,8 @@ static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 /// Which families of scenarios the model was developed on.
 pub(crate) const SPLIT: &str = include_str!("../model/split.toml");
 
-/// The recorded campaign on an H200: files of run records, packed by gzip.
-pub(crate) const RECORDED: [(&str, &[u8]); 2] = [
+/// The recorded campaigns on an H200: files of run records, packed by gzip.
+pub(crate) const RECORDED: [(&str, &[u8]); 4] = [
     (
         "tests/hardware/h200/2026-11-30/counters.jsonl.gz",
         include_bytes!("../../tests/hardware/h200/2026-11-30/counters.jsonl.gz"),
@@ -20,9 +20,18 @@ pub(crate) const RECORDED: [(&str, &[u8]); 2] = [
         "tests/hardware/h200/2026-11-30/time.jsonl.gz",
         include_bytes!("../../tests/hardware/h200/2026-11-30/time.jsonl.gz"),
     ),
+    (
+        "tests/hardware/h200/2026-12-01/judged-counters.jsonl.gz",
+        include_bytes!("../../tests/hardware/h200/2026-12-01/judged-counters.jsonl.gz"),
+    ),
+    (
+        "tests/hardware/h200/2026-12-01/judged-time.jsonl.gz",
+        include_bytes!("../../tests/hardware/h200/2026-12-01/judged-time.jsonl.gz"),
+    ),
 ];
 
-/// Names of the shipped scenarios, in alphabetical order.
+/// Names of the shipped scenarios, in alphabetical order. Those that only judge the
+/// model are not among them.
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names: Vec<_> =
         SCENARIOS.files().filter_map(|file| file.path().to_str()?.strip_suffix(".toml")).collect();
@@ -33,6 +42,13 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// The text of a shipped scenario by its name.
 pub(crate) fn scenario(name: &str) -> Option<&'static str> {
     SCENARIOS.get_file(format!("{name}.toml"))?.contents_utf8()
+}
+
+/// Path, from the top of the repository, and text of a scenario that only judges the
+/// model.
+pub(crate) fn judging(name: &str) -> Option<(String, &'static str)> {
+    let text = SCENARIOS.get_file(format!("judged/{name}.toml"))?.contents_utf8()?;
+    Some((format!("scenarios/judged/{name}.toml"), text))
 }
 
 /// The folders of the shipped labs, by their paths from the top of the

@@ -215,6 +215,10 @@ fn predict_all(
     for point in points.iter() {
         let name = &point.key.scenario;
         families.entry(name.clone()).or_insert_with(|| {
+            if let Some((path, text)) = shipped::judging(name) {
+                let scenario = Scenario::from_text(path, text, &shipped::Shipped).ok()?;
+                return Some(Family::of(scenario, complaints));
+            }
             shipped::scenario(name)?;
             let scenario = scenarios(std::slice::from_ref(name), complaints).pop()?;
             Some(Family::of(scenario, complaints))
