@@ -2,4 +2,5 @@
 
 mod browser;
 mod cli;
+mod documents;
 mod recorded;
