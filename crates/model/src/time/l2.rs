@@ -42,51 +42,72 @@ pub(super) fn reads(input: &Input<'_>) -> Result<f64, Missing> {
     service(input, read_requests(input), input.moved.l2_read_sectors, rates)
 }
 
-/// Requests with sectors; those of which a part is written are merged with what
-/// L2 has, and take longer.
+/// Requests with sectors. Those of which a part is written are merged with what L2
+/// has, and take longer; those that the next store completes are merged with it
+/// before they reach the slice's memory.
 pub(super) fn writes(input: &Input<'_>) -> Result<f64, Missing> {
     let moved = input.moved;
-    let partial = moved.l2_partial_sectors.min(moved.l2_write_sectors);
+    let merged = moved.l2_merged_sectors.min(moved.l2_write_sectors);
+    let written = moved.l2_write_sectors - merged;
+    let partial = moved.l2_partial_sectors.min(written);
     let rates = [Constant::L2PartialRequestRate, Constant::L2PartialRate];
     let parts = service(input, moved.l2_partial_requests, partial, rates)?;
-    let requests = (input.work.store_lines - moved.l2_partial_requests).max(0.0);
+    let others = moved.l2_partial_requests + moved.l2_merged_requests;
+    let requests = (input.work.store_lines - others).max(0.0);
     let rates = [Constant::L2WriteRequestRate, Constant::L2WriteRate];
-    Ok(parts + service(input, requests, moved.l2_write_sectors - partial, rates)?)
-}
-
-/// Seconds that the slice with most sectors of an access needs. Slices take turns
-/// at stretches of memory, so few bins are in few of them: with as many slices as
-/// the rate of all of them is that of one, some have one stretch more than the
-/// others.
-fn busiest_slice(input: &Input<'_>, atomics: &Atomics) -> Result<f64, Missing> {
-    if atomics.sectors <= 0.0 {
-        return Ok(0.0);
-    }
-    let one = input.get(Constant::L2SameAddressRate)?;
-    let slices = (input.get(Constant::L2AtomicRequestRate)? / one.max(1.0)).max(1.0);
-    let stretches = (atomics.bytes / SLICE_STRETCH_BYTES).ceil().max(1.0);
-    let share = (stretches / slices).ceil() / stretches;
-    input.at_rate(atomics.sectors * share.max(slices.recip()), Constant::L2SameAddressRate)
+    Ok(parts + service(input, requests, written - partial, rates)?)
 }
 
 /// Bytes that one slice has side by side. Assumed: no benchmark measures it; with
 /// it, counting into 256 and into 8192 bins takes as long as it was measured to.
 const SLICE_STRETCH_BYTES: f64 = 512.0;
 
-/// Requests of atomics; or the sectors of the slice that has most of them.
+/// Sectors of reductions and atomics that a slice has under way. Assumed: no
+/// benchmark measures it; with it, counting into 8192, into 65,536 and into a
+/// million bins takes as long as it was measured to.
+const ATOMICS_UNDER_WAY: f64 = 32.0;
+
+/// Reductions and atomics of one access: seconds of the slices were each as busy as
+/// the others, and of the busiest one.
+///
+/// A slice takes a sector in less time than it takes to change one: who comes to a
+/// sector that is still being changed waits. That is who finds another lane of
+/// its request there before, and by chance whoever comes where few sectors are in a
+/// slice. Slices take turns at stretches of memory, so few bins are in few slices,
+/// and some slices have one stretch more than the others.
+fn atomics_of(input: &Input<'_>, atomics: &Atomics) -> Result<[f64; 2], Missing> {
+    if atomics.sectors <= 0.0 {
+        return Ok([0.0; 2]);
+    }
+    let met = match atomics.results {
+        true => Constant::L2AtomicResultRate,
+        false => Constant::L2AtomicRequestRate,
+    };
+    let one = input.get(Constant::L2SameAddressRate)?;
+    // As many as the rate of all of them is that of one.
+    let slices = (input.get(Constant::L2AtomicRequestRate)? / one.max(1.0)).max(1.0);
+    let stretches = (atomics.bytes / SLICE_STRETCH_BYTES).ceil().max(1.0);
+    let here = stretches.min(slices);
+    let sectors_of_a_slice = (atomics.bytes / SECTOR_BYTES / here).max(1.0);
+    let by_chance = (ATOMICS_UNDER_WAY / sectors_of_a_slice).min(1.0);
+    let repeated = (atomics.repeated / atomics.sectors).clamp(0.0, 1.0);
+    let waits = 1.0 - (1.0 - repeated) * (1.0 - by_chance);
+    let alone = input.at_rate(atomics.sectors, Constant::L2AtomicRate)?;
+    let all = alone + waits * (input.at_rate(atomics.sectors, met)? - alone).max(0.0);
+    let share = ((stretches / slices).ceil() / stretches).max(slices.recip());
+    Ok([all, all * slices * share])
+}
+
+/// Bytes of a sector.
+const SECTOR_BYTES: f64 = 32.0;
+
+/// Sectors of atomics: of all slices, or of the one that has most of them.
 pub(super) fn atomics(input: &Input<'_>) -> Result<f64, Missing> {
-    let (lines, sectors) = (input.work.atomic_lines, input.moved.l2_atomic_sectors);
-    let results = if lines > 0.0 { (input.work.atomic_result_lines / lines).min(1.0) } else { 0.0 };
-    let mut sectors_time = 0.0;
-    for (share, of_one) in
-        [(1.0 - results, Constant::L2AtomicRequestRate), (results, Constant::L2AtomicResultRate)]
-    {
-        let rates = [of_one, Constant::L2AtomicRate];
-        sectors_time += service(input, share * lines, share * sectors, rates)?;
-    }
-    let mut busiest: f64 = 0.0;
+    let (mut all, mut busiest) = (0.0, 0.0_f64);
     for atomics in &input.work.atomics {
-        busiest = busiest.max(busiest_slice(input, atomics)?);
+        let [even, most] = atomics_of(input, atomics)?;
+        all += even;
+        busiest = busiest.max(most);
     }
-    Ok(sectors_time.max(busiest))
+    Ok(all.max(busiest))
 }

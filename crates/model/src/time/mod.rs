@@ -69,11 +69,16 @@ pub struct Moved {
     pub dram_read_bytes: f64,
     /// Bytes written to DRAM.
     pub dram_write_bytes: f64,
-    /// Of the sectors written to L2, those that a store wrote a part of; 0 where
-    /// nobody knows.
+    /// Of the sectors written to L2, those that a store wrote a part of, and that
+    /// stay so; 0 where nobody knows.
     pub l2_partial_sectors: f64,
     /// Requests with such sectors.
     pub l2_partial_requests: f64,
+    /// Of the sectors written to L2, those that another store completes while they
+    /// are under way, with which they count as one; 0 where nobody knows.
+    pub l2_merged_sectors: f64,
+    /// Requests with such sectors.
+    pub l2_merged_requests: f64,
     /// Sectors found in L1 that take as long as from L2; 0 where nobody knows.
     pub l1_awaited_sectors: f64,
     /// Share of the requests of loads that wait for L2; `None` where nobody knows.
@@ -93,6 +98,8 @@ impl Moved {
         Self {
             l2_partial_sectors: estimate.l2_partial_sectors,
             l2_partial_requests: estimate.l2_partial_requests,
+            l2_merged_sectors: estimate.l2_merged_sectors,
+            l2_merged_requests: estimate.l2_merged_requests,
             l1_awaited_sectors: estimate.l1_awaited_sectors,
             waiting_share: estimate.waiting_share,
             l2_awaited_sectors: estimate.l2_awaited_sectors,

@@ -25,8 +25,6 @@ fn copy() -> (Workload, Moved) {
         load_sectors: 4.0 * warps,
         load_lines: warps,
         store_lines: warps,
-        atomic_lines: 0.0,
-        atomic_result_lines: 0.0,
         shared_atomic_lanes: 0.0,
         atomics: Vec::new(),
     };
@@ -74,14 +72,17 @@ fn launches() -> impl Strategy<Value = (Workload, Moved)> {
             work.load_lines = work.load_sectors / 2.0;
             work.store_lines = written * work.load_sectors;
             work.shared_atomic_lanes = atomics * warps;
-            work.atomics = vec![Atomics { sectors: same, bytes: 4.0 }];
+            work.atomics = vec![Atomics {
+                sectors: same,
+                repeated: miss * same,
+                bytes: 1e4 * dram,
+                results: written > 0.5,
+            }];
             moved.l2_read_sectors = miss * work.load_sectors;
             moved.l2_write_sectors = written * work.load_sectors;
             moved.l2_atomic_sectors = atomics * warps;
             moved.dram_read_bytes = 32.0 * dram * moved.l2_read_sectors;
             moved.dram_write_bytes = 32.0 * moved.l2_write_sectors;
-            work.atomic_lines = atomics * warps;
-            work.atomic_result_lines = written * work.atomic_lines;
             moved.l2_partial_sectors = dram * moved.l2_write_sectors;
             moved.l2_partial_requests = moved.l2_partial_sectors.min(work.store_lines);
             let lines = |bytes: f64| LineAccesses {

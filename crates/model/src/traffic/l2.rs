@@ -26,6 +26,8 @@ pub(super) struct DramCounts {
     pub(super) filled: [u64; GROUPS],
     /// Sectors written back.
     pub(super) written: [u64; GROUPS],
+    /// Sectors that the launch changed and that were as in DRAM before.
+    pub(super) changed: [u64; GROUPS],
     /// Lines read from: those that opened their granule, and those that found
     /// it open.
     pub(super) read_lines: [[u64; GROUPS]; 2],
@@ -54,6 +56,30 @@ struct Way {
 
 const NO_LINE: Way = Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: false, fetched: 0 };
 
+/// What stores have left of sectors that none of them wrote as a whole.
+#[derive(Clone, Copy, Default)]
+struct Parts {
+    /// The bytes written.
+    bytes: u128,
+    /// In how many stores of one block, each soon after the one before.
+    stores: [u8; 4],
+    /// Block and round of the last one.
+    block: u64,
+    round: u32,
+}
+
+/// Sectors that a store completed, and how many stores of parts of them it found.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Completed {
+    pub(super) sectors: u32,
+    pub(super) parts: u32,
+}
+
+/// Rounds after which a block's store of another part of a sector no longer finds the
+/// one before under way. Assumed: stores that follow each other do. Other warps'
+/// stores don't: a transpose by columns takes as long as parts of sectors do.
+const UNDER_WAY_ROUNDS: u32 = 2;
+
 impl Way {
     fn partial(&self) -> Sectors {
         self.dirty & !self.valid
@@ -74,9 +100,9 @@ pub(super) struct L2 {
     partitions: usize,
     sets: u64,
     ways: Vec<Way>,
-    /// Of each way, the bytes written of its sectors that are partly written. By
-    /// themselves, for they are seldom looked at, and a set is searched often.
-    bytes: Vec<u128>,
+    /// Of each way, what its partly written sectors have. By themselves, for they are
+    /// seldom looked at, and a set is searched often.
+    parts: Vec<Parts>,
     dirty_ways: usize,
     partial_ways: usize,
     /// Sectors fetched together.
@@ -101,7 +127,7 @@ impl L2 {
             partitions,
             sets,
             ways: vec![NO_LINE; partitions * sets as usize * WAYS],
-            bytes: vec![0; partitions * sets as usize * WAYS],
+            parts: vec![Parts::default(); partitions * sets as usize * WAYS],
             dirty_ways: share(geometry.l2_dirty_share),
             partial_ways: share(geometry.l2_partial_share),
             access_sectors: (geometry.dram_access_bytes / SECTOR_BYTES).clamp(1, 4) as u32,
@@ -155,20 +181,22 @@ impl L2 {
     pub(super) fn atomic(&mut self, line: u64, sectors: Sectors) {
         let way = self.write_way(line, sectors);
         self.need(way, sectors);
-        self.ways[way].dirty |= sectors;
+        self.change(way, sectors);
         self.limit_dirty(way);
     }
 
     /// A store of `sectors`, of which `whole` are written wholly, of the others
-    /// `bytes` of the line.
+    /// `bytes` of the line. Which of these it completed, soon after the block's stores
+    /// of the other parts.
     pub(super) fn write(
         &mut self,
+        block: u64,
         near: usize,
         line: u64,
         sectors: Sectors,
         whole: Sectors,
         bytes: u128,
-    ) {
+    ) -> Completed {
         let at = self.write_way(line, sectors);
         let (near, home) = (near % self.partitions, self.home(line));
         if near != home {
@@ -178,31 +206,52 @@ impl L2 {
         let way = &mut self.ways[at];
         way.valid |= whole;
         let mut partial = sectors & !way.valid;
+        let mut completed = Completed::default();
         if partial != 0 {
-            let written = &mut self.bytes[at];
+            let parts = &mut self.parts[at];
             if way.partial() == 0 {
-                *written = 0;
+                *parts = Parts::default();
             }
-            *written |= bytes;
+            let ago = self.round.wrapping_sub(parts.round);
+            let soon = parts.block == block && (1..=UNDER_WAY_ROUNDS).contains(&ago);
+            parts.bytes |= bytes;
+            (parts.block, parts.round) = (block, self.round);
             while partial != 0 {
                 let sector = partial.trailing_zeros();
                 partial &= partial - 1;
-                if (*written >> (32 * sector)) as u32 == u32::MAX {
+                let stores = &mut parts.stores[sector as usize];
+                let before = if soon { *stores } else { 0 };
+                *stores = before.saturating_add(1);
+                if (parts.bytes >> (32 * sector)) as u32 == u32::MAX {
                     way.valid |= 1 << sector;
+                    completed.sectors += u32::from(before > 0);
+                    completed.parts += u32::from(before);
                 }
             }
         }
-        way.dirty |= sectors;
-        if way.partial() != 0 {
+        self.change(at, sectors);
+        if self.ways[at].partial() != 0 {
             self.limit_partial(at);
         }
         self.limit_dirty(at);
+        completed
     }
 
-    /// Sectors newer than DRAM's, in lines that the launch named.
-    pub(super) fn dirty_sectors(&self) -> u64 {
-        let own = self.ways.iter().filter(|way| way.line < BEFORE);
-        own.map(|way| u64::from(way.dirty.count_ones())).sum()
+    /// Sectors newer than DRAM's: in lines that the launch named, and from before.
+    pub(super) fn dirty_sectors(&self) -> [u64; 2] {
+        let mut sectors = [0; 2];
+        for way in self.ways.iter().filter(|way| way.line != EMPTY) {
+            sectors[usize::from(way.line >= BEFORE)] += u64::from(way.dirty.count_ones());
+        }
+        sectors
+    }
+
+    /// Sectors of a way are newer than DRAM's from now on.
+    fn change(&mut self, at: usize, sectors: Sectors) {
+        let way = &mut self.ways[at];
+        let group = self.sampling.group(way.line);
+        self.counts.changed[group] += u64::from((sectors & !way.dirty).count_ones());
+        way.dirty |= sectors;
     }
 
     /// The partition that is a line's home.

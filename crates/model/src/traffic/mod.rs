@@ -113,15 +113,21 @@ pub struct Estimate {
     /// being fetched.
     pub l1_awaited_sectors: f64,
     /// Share of the requests of loads that wait for L2, for the slowest lane does:
-    /// that of the first blocks of one SM. `None` where they load nothing.
+    /// that of blocks of one SM. `None` where they load nothing.
     pub waiting_share: Option<f64>,
     /// Sectors read from L2 that blocks wait for as long as for DRAM, for they were
     /// being fetched: by the reader or by another at about the same time.
     pub l2_awaited_sectors: f64,
-    /// Sectors of [`Traffic::l2_write_sectors`] that a store wrote a part of.
+    /// Sectors of [`Traffic::l2_write_sectors`] that a store wrote a part of and no
+    /// other soon completed.
     pub l2_partial_sectors: f64,
     /// Lines of stores with such sectors, each a request to L2.
     pub l2_partial_requests: f64,
+    /// Sectors of [`Traffic::l2_write_sectors`] that were written in part and soon
+    /// completed by another store, with which they count as whole.
+    pub l2_merged_sectors: f64,
+    /// Lines of stores with such sectors.
+    pub l2_merged_requests: f64,
     /// Bytes that the launch changed and L2 still holds at its end.
     pub dirty_bytes: f64,
     /// Blocks that run together on an SM.
@@ -144,6 +150,12 @@ pub struct LineAccesses {
     pub opening: f64,
     /// Those that find it open.
     pub further: f64,
+}
+
+impl LineAccesses {
+    fn scaled(self, by: f64) -> Self {
+        Self { opening: by * self.opening, further: by * self.further }
+    }
 }
 
 impl Estimate {
@@ -190,9 +202,10 @@ pub fn traffic(
     if options.warm {
         passage.run(&mut blocks, &segments)?;
     }
+    let before = passage.dirty_sectors();
     let passed = passage.run(&mut blocks, &segments)?;
     let sums = Sums { segments: &segments, passed: &passed, factor: sampling.factor() };
-    let estimate = sums.estimate(geometry, blocks.count(), passage.dirty_sectors());
+    let estimate = sums.estimate(geometry, blocks.count(), [before, passage.dirty_sectors()]);
     let waiting_share = waiting_share(geometry, &mut blocks)?;
     Ok(Some(Estimate { waiting_share, ..estimate }))
 }
@@ -200,25 +213,35 @@ pub fn traffic(
 /// Lines of the blocks that [`waiting_share`] simulates.
 const LINES_OF_AN_SM: f64 = 2e5;
 
-/// Of the first blocks that one SM runs, the share of load requests that wait for
-/// L2. All their lines are simulated: a request of 32 lines waits if one of them
-/// is missing, which those that a reduced simulation looks at don't tell.
+/// How often as many blocks as run together are simulated: what they share, a table
+/// say, comes into L1 little by little.
+const TURNS_OF_AN_SM: u64 = 16;
+
+/// Of the blocks that one SM runs, the share of load requests that wait for L2. All
+/// their lines are simulated: a request of 32 lines waits if one of them
+/// is missing, which those that a reduced simulation looks at don't tell. The first
+/// half of the blocks looked at stand for themselves, the second half for all that
+/// follow.
 fn waiting_share(geometry: &Geometry, blocks: &mut Blocks<'_>) -> Result<Option<f64>, Diagnostic> {
     let each = blocks.work()?.lines / blocks.count().max(1) as f64;
     let sms = u64::from(geometry.sms.max(1));
     let here = blocks.count().div_ceil(sms);
     let most = (LINES_OF_AN_SM / each.max(1.0)) as u64;
-    // As many as run together, twice: the second ones find what the first left.
-    let run = here.min(2 * u64::from(geometry.resident_blocks.max(1))).min(most.max(1));
+    let turns = TURNS_OF_AN_SM * u64::from(geometry.resident_blocks.max(1));
+    let run = here.min(turns).min(most.max(1));
     let segments: Vec<Segment> =
         (0..run).map(|block| Segment { start: block * sms, blocks: 1, weight: 1.0 }).collect();
     // What is beyond L1 makes no difference to it.
     let beyond = Geometry { sms: 1, l2_bytes: 1 << 20, l2_dirty_before_bytes: 0, ..*geometry };
     let passed = Passage::new(&beyond, Sampling { log: 0 }).run(blocks, &segments)?;
-    let (all, waiting) = passed.iter().fold((0, 0), |(all, waiting), counts| {
-        (all + counts.load_requests, waiting + counts.waiting_requests)
-    });
-    Ok((all > 0).then(|| waiting as f64 / all as f64))
+    let (first, others) = passed.split_at(passed.len() / 2);
+    let stands_for = (here - first.len() as u64) as f64 / others.len().max(1) as f64;
+    let weighed = |of: fn(&Counts) -> u64| {
+        let sum = |part: &[Counts]| part.iter().map(of).sum::<u64>() as f64;
+        sum(first) + stands_for * sum(others)
+    };
+    let all = weighed(|counts| counts.load_requests);
+    Ok((all > 0.0).then(|| weighed(|counts| counts.waiting_requests) / all))
 }
 
 fn whole(blocks: u64) -> Vec<Segment> {
@@ -285,10 +308,12 @@ struct Sums<'a> {
 }
 
 impl Sums<'_> {
-    fn estimate(&self, geometry: &Geometry, blocks: u64, dirty_sectors: u64) -> Estimate {
-        let merged = geometry.store_merge_share;
+    /// `dirty` are the changed sectors that L2 held before and holds after, of the
+    /// launch and of others.
+    fn estimate(&self, geometry: &Geometry, blocks: u64, dirty: [[u64; 2]; 2]) -> Estimate {
+        let share_merged = geometry.store_merge_share;
         let l2_writes = |counts: &Counts, group: usize| {
-            counts.l2_writes[group] as f64 - merged * counts.shared_writes[group] as f64
+            counts.l2_writes[group] as f64 - share_merged * counts.shared_writes[group] as f64
         };
         let dram_reads = |counts: &Counts, group: usize| {
             (counts.dram.fetched[group] + counts.dram.filled[group]) as f64
@@ -297,7 +322,16 @@ impl Sums<'_> {
         let total = |value: &dyn Fn(&Counts, usize) -> f64| {
             (0..GROUPS).map(|group| self.group(group, value)).sum::<f64>()
         };
-        let written = |counts: &Counts, group: usize| counts.dram.written[group] as f64;
+        let simulated = self.segments.iter().map(|segment| segment.blocks).sum();
+        let all_blocks = simulated == blocks;
+        let passed = total(&|counts, group| counts.dram.written[group] as f64);
+        let changed = total(&|counts, group| counts.dram.changed[group] as f64);
+        let written = if all_blocks { passed } else { self.written(geometry, changed, dirty) };
+        let share = if changed > 0.0 { written / changed } else { 0.0 };
+        let written = |counts: &Counts, group: usize| match all_blocks {
+            true => counts.dram.written[group] as f64,
+            false => share * counts.dram.changed[group] as f64,
+        };
         let lines = |of: &dyn Fn(&Counts) -> &[[u64; GROUPS]; 2]| LineAccesses {
             opening: total(&|counts, group| of(counts)[0][group] as f64),
             further: total(&|counts, group| of(counts)[1][group] as f64),
@@ -309,7 +343,6 @@ impl Sums<'_> {
             .map(|(segment, counts)| segment.weight * counts.l2_atomics as f64)
             .sum();
         let count = |value: f64| Some(value.round().max(0.0) as u128);
-        let simulated = self.segments.iter().map(|segment| segment.blocks).sum();
         let one_line_in = self.factor as u32;
         let l2_sectors = |counts: &Counts, group: usize| {
             counts.l2_reads[group] as f64 + l2_writes(counts, group)
@@ -320,7 +353,7 @@ impl Sums<'_> {
             l2_sectors: self.deviation(&l2_sectors),
             dram_bytes: self.deviation(&dram_sectors) * sector,
         };
-        let is_whole = one_line_in == 1 && simulated == blocks;
+        let is_whole = one_line_in == 1 && all_blocks;
         let traffic = Traffic {
             l1_hit_sectors: count(total(&|counts, group| counts.l1_hits[group] as f64)),
             l2_read_sectors: count(total(&|counts, group| counts.l2_reads[group] as f64)),
@@ -336,23 +369,53 @@ impl Sums<'_> {
                 dram_bytes_deviation: deviation.dram_bytes.ceil() as u64,
             }),
         };
+        let parts = total(&|counts, group| counts.partial_writes[group] as f64);
+        let completing = total(&|counts, group| counts.completing_writes[group] as f64);
+        let merged = total(&|counts, group| counts.completed_writes[group] as f64);
+        let partial = (parts - completing - merged).max(0.0);
+        let lines_of_parts = total(&|counts, group| counts.partial_lines[group] as f64);
+        // Lines of each such sector.
+        let each = if parts > 0.0 { lines_of_parts / parts } else { 0.0 };
+        let dram_writes = lines(&|counts| &counts.dram.written_lines);
         Estimate {
             traffic,
             fill_bytes: total(&|counts, group| counts.dram.filled[group] as f64) * sector,
             dram_reads: lines(&|counts| &counts.dram.read_lines),
-            dram_writes: lines(&|counts| &counts.dram.written_lines),
+            dram_writes: dram_writes.scaled(if passed > 0.0 { total(&written) / passed } else { 1.0 }),
             l1_awaited_sectors: total(&|counts, group| counts.l1_awaited[group] as f64),
             waiting_share: None,
             l2_awaited_sectors: total(&|counts, group| counts.dram.awaited[group] as f64),
-            l2_partial_sectors: total(&|counts, group| counts.partial_writes[group] as f64),
-            l2_partial_requests: total(&|counts, group| counts.partial_lines[group] as f64),
-            dirty_bytes: dirty_sectors as f64 * self.factor * sector,
+            l2_partial_sectors: partial,
+            l2_partial_requests: each * partial,
+            l2_merged_sectors: merged,
+            l2_merged_requests: each * merged,
+            dirty_bytes: dirty[1][0] as f64 * self.factor * sector,
             resident_blocks: geometry.resident_blocks,
             blocks_simulated: simulated,
             blocks,
             one_line_in,
             deviation,
         }
+    }
+
+    /// Sectors written back of a launch of which some blocks were left out. L2 is
+    /// not as full of changed lines as it would be where these begin again, so
+    /// that too few are written back: what was `changed`, less what L2 has in the
+    /// end, is.
+    fn written(&self, geometry: &Geometry, changed: f64, dirty: [[u64; 2]; 2]) -> f64 {
+        let [[own, others], [own_after, others_after]] =
+            dirty.map(|sectors| sectors.map(|sectors| self.factor * sectors as f64));
+        let l2_sectors = (geometry.l2_bytes / SECTOR_BYTES) as f64;
+        let of_launch = |counts: &Counts| -> u64 {
+            counts.l2_reads.iter().chain(&counts.l2_writes).sum()
+        };
+        let seen = self.factor * self.passed.iter().map(of_launch).sum::<u64>() as f64;
+        // Too little passed for L2 to be as it is in the end.
+        let left = match seen < 2.0 * l2_sectors {
+            true => changed.min(geometry.l2_dirty_share * l2_sectors).max(own_after),
+            false => own_after,
+        };
+        (own + others - others_after + changed - left).max(0.0)
     }
 
     /// What the lines of a group, and those they stand for, add to a total.

@@ -32,6 +32,10 @@ pub(super) struct Counts {
     pub(super) partial_writes: [u64; GROUPS],
     /// Lines of stores with such sectors.
     pub(super) partial_lines: [u64; GROUPS],
+    /// Of these sectors, those that completed what others had just begun, and the
+    /// others.
+    pub(super) completing_writes: [u64; GROUPS],
+    pub(super) completed_writes: [u64; GROUPS],
     /// Requests of loads, and those that wait for L2: one of their sectors is not in
     /// L1 yet. Both only of lines that are looked at.
     pub(super) load_requests: u64,
@@ -52,6 +56,7 @@ pub(super) struct Segment {
 /// A block that runs.
 struct Running {
     block: Started,
+    number: u64,
     next: usize,
 }
 
@@ -124,7 +129,7 @@ impl Passage {
                     if let Some(segment) = segment {
                         let block = blocks.start(segment.start + started)?;
                         started += 1;
-                        *place = Some(Running { block, next: 0 });
+                        *place = Some(Running { block, number: segment.start + started, next: 0 });
                     }
                 }
                 let Some(block) = place else { continue };
@@ -144,9 +149,9 @@ impl Passage {
         Ok(passed)
     }
 
-    /// Sectors changed by the launch that L2 still holds, of the lines looked
-    /// at.
-    pub(super) fn dirty_sectors(&self) -> u64 {
+    /// Changed sectors that L2 still holds, of the lines looked at: those of the
+    /// launch, and those from before it.
+    pub(super) fn dirty_sectors(&self) -> [u64; 2] {
         self.l2.dirty_sectors()
     }
 
@@ -165,7 +170,7 @@ impl Passage {
             running.next += 1;
             let (action, ends) = (access.action, access.ends_statement);
             let (footprint, moved) = Access::footprint(access, position);
-            self.access(sm, action, footprint, moved);
+            self.access(sm, running.number, action, footprint, moved);
             if ends {
                 break;
             }
@@ -173,7 +178,14 @@ impl Passage {
         running.next >= accesses.len()
     }
 
-    fn access(&mut self, sm: usize, action: Action, footprint: &Footprint, moved: u64) {
+    fn access(
+        &mut self,
+        sm: usize,
+        block: u64,
+        action: Action,
+        footprint: &Footprint,
+        moved: u64,
+    ) {
         let near = sm * self.partitions / self.sms;
         let mut bytes = footprint.bytes.iter();
         if let Action::Atomic { sectors } = action {
@@ -216,7 +228,9 @@ impl Passage {
                         let shared = self.stored_before(line, sectors & !whole);
                         self.counts.shared_writes[group] += number(shared);
                     }
-                    self.l2.write(near, line, sectors, whole, written);
+                    let completed = self.l2.write(block, near, line, sectors, whole, written);
+                    self.counts.completing_writes[group] += u64::from(completed.sectors);
+                    self.counts.completed_writes[group] += u64::from(completed.parts);
                 }
                 Action::Atomic { .. } => {
                     self.l1.forget(sm, line, sectors);
@@ -251,9 +265,12 @@ impl Counts {
             (&mut self.shared_writes, &before.shared_writes),
             (&mut self.partial_writes, &before.partial_writes),
             (&mut self.partial_lines, &before.partial_lines),
+            (&mut self.completing_writes, &before.completing_writes),
+            (&mut self.completed_writes, &before.completed_writes),
             (&mut self.dram.fetched, &before.dram.fetched),
             (&mut self.dram.filled, &before.dram.filled),
             (&mut self.dram.written, &before.dram.written),
+            (&mut self.dram.changed, &before.dram.changed),
             (opening_reads, &before.dram.read_lines[0]),
             (further_reads, &before.dram.read_lines[1]),
             (opening_writes, &before.dram.written_lines[0]),

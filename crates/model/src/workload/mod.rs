@@ -67,10 +67,6 @@ pub struct Workload {
     pub load_lines: f64,
     /// Lines that global stores write.
     pub store_lines: f64,
-    /// Lines that global reductions and atomics go to, in each of their rounds.
-    pub atomic_lines: f64,
-    /// Of these, the lines of atomics whose result is used.
-    pub atomic_result_lines: f64,
     /// Lanes of atomics on shared memory.
     pub shared_atomic_lanes: f64,
     /// Reductions and atomics on global memory, access by access.
@@ -82,8 +78,12 @@ pub struct Workload {
 pub struct Atomics {
     /// Sectors, each as often as lanes of a request meet at one of its addresses.
     pub sectors: f64,
+    /// Of these, sectors that the same request has been to before.
+    pub repeated: f64,
     /// Bytes that they are spread over.
     pub bytes: f64,
+    /// Whether the old values come back.
+    pub results: bool,
 }
 
 impl Workload {
@@ -136,10 +136,16 @@ impl Workload {
             let atomic = matches!(site.op.kind, OpKind::Reduction(_) | OpKind::Atomic(_));
             match site.op.space {
                 Space::Shared if atomic => workload.shared_atomic_lanes += lanes,
-                Space::Global if atomic => workload.atomics.push(Atomics {
-                    sectors: number(&counts.totals, Field::Sectors),
-                    bytes: places(run, index) * f64::from(site.width),
-                }),
+                Space::Global if atomic => {
+                    let sectors = number(&counts.totals, Field::Sectors);
+                    let distinct = number(&counts.totals, Field::UniqueSectors);
+                    workload.atomics.push(Atomics {
+                        sectors,
+                        repeated: (sectors - distinct).max(0.0),
+                        bytes: places(run, index) * f64::from(site.width),
+                        results: matches!(site.op.kind, OpKind::Atomic(_)),
+                    });
+                }
                 _ => {}
             }
         }
@@ -173,13 +179,6 @@ impl Workload {
             }
             OpClass::GlobalSt | OpClass::LocalSt => {
                 self.store_lines += number(totals, Field::Tags);
-            }
-            OpClass::GlobalRed | OpClass::GlobalAtom => {
-                let lines = number(totals, Field::Tags);
-                self.atomic_lines += lines;
-                if class == OpClass::GlobalAtom {
-                    self.atomic_result_lines += lines;
-                }
             }
             _ => {}
         }

@@ -109,9 +109,9 @@ fn only_an_atomic_with_a_result_is_waited_for() {
 fn lanes_of_an_atomic_meet() {
     let atomics = |code| workload(code).atomics;
     // 32 warps of 32 lanes on one word; on 16 words, two lanes on each.
-    let one = Atomics { sectors: 1024.0, bytes: 4.0 };
+    let one = Atomics { sectors: 1024.0, repeated: 992.0, bytes: 4.0, results: false };
     assert_eq!(atomics("atomicAdd(&bins[0], 1);"), [one]);
-    let few = Atomics { sectors: 128.0, bytes: 64.0 };
+    let few = Atomics { sectors: 128.0, repeated: 64.0, bytes: 64.0, results: false };
     assert_eq!(atomics("atomicAdd(&bins[t & 15], 1);"), [few]);
     assert_eq!(atomics("b[t] = a[t];"), []);
 }
