@@ -7,6 +7,7 @@
 #   sanitize   compute-sanitizer (memcheck, racecheck, initcheck) over every shipped scenario
 #   time       times of every shipped scenario, variant and sweep point, and of the kernels in kernels/
 #   count      their counters, at full size, every metric of the map
+#   judged     times, then counters, of the scenarios in scenarios/judged
 #   warps      every line of the WARP-FILEs, counted
 #   calibrate  the device's profile, twice, and whether the two agree
 #   all        these in order, except warps without files
@@ -16,7 +17,7 @@
 # $COALESCOPE names the program (default: target/release/coalescope, else coalescope on PATH).
 set -euo pipefail
 
-usage() { sed -n '2,18s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,17s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 seconds=480
 while getopts t:h option; do
@@ -115,6 +116,12 @@ times() { measure -o "$out/time.jsonl"; }
 
 count() { measure --counters --no-time --full -o "$out/counters.jsonl"; }
 
+judged() {
+    local judged=$top/scenarios/judged
+    measure "$judged" -o "$out/judged-time.jsonl" &&
+        measure "$judged" --counters --no-time --full -o "$out/judged-counters.jsonl"
+}
+
 warps() {
     [ $# -gt 0 ] || { echo "campaign: name the files of warp lines" >&2; return 2; }
     mkdir -p "$out/warps"
@@ -154,6 +161,7 @@ case $piece in
     sanitize) sanitize ;;
     time) times ;;
     count) count ;;
+    judged) judged ;;
     warps) warps "$@" ;;
     calibrate) calibrate ;;
     all)
@@ -161,6 +169,7 @@ case $piece in
         sanitize
         times
         count
+        judged
         [ $# -eq 0 ] || warps "$@"
         calibrate
         ;;

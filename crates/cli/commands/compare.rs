@@ -12,7 +12,7 @@ use crate::shipped;
 use anyhow::{Context, Result};
 use compare::charts::{Chart, Material, charts};
 use compare::report::{self, Contents};
-use compare::{Claims, Judged, Key, Point, Reasons, Split, Statistics, export, labels};
+use compare::{Claims, Judged, Key, Part, Point, Reasons, Split, Statistics, export, labels};
 use flate2::read::MultiGzDecoder;
 use model::{Constant, Kind, Profile};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -61,6 +61,14 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     predict_all(named, &mut points, &on, &mut notes, &mut complaints);
 
     let split = Split::from_toml(shipped::SPLIT).context("the list of families is broken")?;
+    let judges = |point: &Point| split.part(&point.key.scenario) == Part::HeldOut;
+    if args.scenarios.is_empty() && on.device.is_some() && !points.iter().any(judges) {
+        notes.push(format!(
+            "none of the {} families that only judge the model is in these records; those that are were looked \
+             at while it was made",
+            split.held_out().len()
+        ));
+    }
     let names = labels::labels(&points);
     let profile = on.device.as_ref().map(|device| &device.profile);
     let peak = profile.and_then(|profile| profile.get(Constant::DramPeak));

@@ -64,6 +64,11 @@ impl Split {
         toml::from_str(text)
     }
 
+    /// The families that only judge the model.
+    pub fn held_out(&self) -> &[String] {
+        &self.held_out
+    }
+
     /// The part of a family.
     pub fn part(&self, scenario: &str) -> Part {
         let has = |list: &[String]| list.iter().any(|name| name == scenario);
