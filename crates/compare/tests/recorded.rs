@@ -101,7 +101,9 @@ fn every_run_has_counters_and_a_time() {
 fn errors_are_what_was_made_up() {
     let points = with(complete);
     let names = labels::labels(&points);
-    let split = Split::from_toml(SPLIT).unwrap();
+    // The shipped list may hold out families that nobody has measured yet.
+    let split = "development = ['strided', 'widths']\nheld_out = ['transpose', 'volume']";
+    let split = Split::from_toml(split).unwrap();
     let statistics = Statistics::of(&points, &names, &split, &Reasons::shipped(), Some(4.8e12));
     let time = statistics.part(Quantity::Seconds, Part::HeldOut).expect("times");
     assert!((time.mean - 0.05).abs() < 1e-9 && (time.worst - 0.05).abs() < 1e-9, "{time:?}");
@@ -112,6 +114,7 @@ fn errors_are_what_was_made_up() {
     let held_out = |row: &&coalescope_compare::TrivialRow| row.part == Part::HeldOut;
     let rows: Vec<_> = statistics.trivial.iter().filter(held_out).collect();
     assert_eq!(rows.len(), 4);
+    assert!(rows[0].errors.n > 3);
     assert!(rows.iter().all(|row| row.errors.n == rows[0].errors.n));
     assert!(rows[..3].iter().all(|row| row.errors.mean > 0.05));
     assert_eq!(statistics.worst.len(), 10);

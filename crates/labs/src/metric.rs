@@ -223,9 +223,14 @@ fn of_kernel(name: &str, totals: &KernelTotals) -> Option<Quantity> {
     }
 }
 
+/// Whether a quantity that [`of_record`] finds is as uncertain as a time.
+pub(crate) fn follows_from_time(name: &str) -> bool {
+    name == "seconds" || name.ends_with("_per_s")
+}
+
 /// What the model counts of a quantity that [`of_record`] finds in records; none
 /// for times and traffic.
-pub(crate) fn predicted(name: &str, run: &Run, counts: &LaunchCounts) -> Option<Quantity> {
+pub(crate) fn counted(name: &str, run: &Run, counts: &LaunchCounts) -> Option<Quantity> {
     let sites = run.program.sites.iter().zip(&counts.sites);
     of_kernel(name, &KernelTotals::of(sites.map(|(site, counted)| (site.op, &counted.totals))))
 }

@@ -4,8 +4,9 @@ use crate::document::{Kind, Question};
 use crate::error::LabError;
 use crate::question::Posed;
 use crate::show;
-use crate::workbench::{Shown, Workbench};
+use crate::workbench::{Figure, Shown, Workbench};
 use anstyle::{AnsiColor, Style};
+use record::units;
 use std::io::{self, BufRead, Write};
 
 /// What came of a conversation.
@@ -182,6 +183,18 @@ fn write_question(posed: &Posed, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
+/// Name, recorded and predicted value.
+fn texts_of(figure: &Figure) -> [String; 3] {
+    let predicted = match (figure.predicted, figure.known_error) {
+        (Some(predicted), Some(error)) => {
+            format!("predicted {predicted}, ±{} known error", units::percent(error))
+        }
+        (Some(predicted), None) => format!("predicted {predicted}"),
+        (None, _) => "not predicted".to_owned(),
+    };
+    [figure.name.to_owned(), figure.recorded.to_string(), predicted]
+}
+
 /// The lanes and their sectors, and what a device recorded.
 fn write_picture(shown: &Shown, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{BOLD}{}{BOLD:#}, one warp of it:", shown.label)?;
@@ -189,14 +202,15 @@ fn write_picture(shown: &Shown, out: &mut dyn Write) -> io::Result<()> {
     let why = advise::why::explain(&shown.rules, &shown.access);
     writeln!(out, "\nWhy: {}.", why.sentence)?;
     if let Some(device) = shown.device.as_ref().filter(|_| !shown.figures.is_empty()) {
-        let figures = shown.figures.iter().map(|figure| match figure.predicted {
-            Some(predicted) => {
-                format!("{} {} (predicted {predicted})", figure.name, figure.recorded)
-            }
-            None => format!("{} {}", figure.name, figure.recorded),
-        });
-        let figures: Vec<String> = figures.collect();
-        writeln!(out, "Recorded on an {device}: {}.", figures.join("; "))?;
+        writeln!(out, "\nRecorded on an {device}, and predicted:")?;
+        let texts: Vec<[String; 3]> = shown.figures.iter().map(texts_of).collect();
+        let width = |column: usize| {
+            texts.iter().map(|texts| texts[column].chars().count()).max().unwrap_or(0)
+        };
+        let [name, recorded] = [width(0), width(1)];
+        for [what, was, said] in &texts {
+            writeln!(out, "  {what:name$}  {was:>recorded$}  {said}")?;
+        }
     }
     Ok(())
 }

@@ -8,6 +8,9 @@ use crate::kernel::{launch_text, source_text};
 use crate::lab::Lab;
 use crate::metric::{self, Quantity, Unit};
 use crate::numbers::Draw;
+use model::predict::{Counted, KnownErrors, Prediction, predict};
+use model::{Kind, Profile, traffic};
+use record::{RunRecord, Source};
 use scenario::count::{self, LaunchCounts};
 use scenario::eval::{Evaluator, Limits};
 use scenario::{Diagnostic, Diagnostics, Files, Options, Run, Scenario};
@@ -16,6 +19,10 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// Points that share the second or so in which what they move is simulated: about
+/// those of a lab.
+const POINTS: usize = 8;
 
 /// Values that name values: more than this deep is a circle.
 const DEEPEST: usize = 32;
@@ -37,6 +44,7 @@ pub(crate) struct Built {
     pub(crate) run: Run,
     pub(crate) rules: RuleSet,
     counts: OnceCell<LaunchCounts>,
+    predicted: OnceCell<RunRecord>,
 }
 
 /// What there is to see of a point.
@@ -68,6 +76,9 @@ pub struct Figure {
     pub name: &'static str,
     /// What the model says, where it says anything about it.
     pub predicted: Option<Quantity>,
+    /// How far predictions of this kind lay from what was recorded, on average;
+    /// 0.1 is 10 %. None of counts.
+    pub known_error: Option<f64>,
     /// What a device counted or timed.
     pub recorded: Quantity,
 }
@@ -278,7 +289,8 @@ impl<'a> Workbench<'a> {
             ))
         })?;
         let run = plan.build().map_err(LabError::Scenario)?;
-        let built = Rc::new(Built { run, rules, counts: OnceCell::new() });
+        let built =
+            Rc::new(Built { run, rules, counts: OnceCell::new(), predicted: OnceCell::new() });
         self.built.borrow_mut().insert(key, Rc::clone(&built));
         Ok(built)
     }
@@ -306,6 +318,43 @@ impl<'a> Workbench<'a> {
             count::count(run, &built.rules, &run.assumed_bases(), &count::Options::default())
                 .map_err(|error| of_run(run, error))?;
         Ok(built.counts.get_or_init(|| counted))
+    }
+
+    /// What the model says of traffic and time of a run, on the device that `recorded`
+    /// it. Empty where that device was not calibrated.
+    fn predicted<'b>(
+        &self,
+        built: &'b Built,
+        recorded: Option<&RunRecord>,
+    ) -> Result<&'b RunRecord, LabError> {
+        if let Some(predicted) = built.predicted.get() {
+            return Ok(predicted);
+        }
+        let run = &built.run;
+        let launch = record::Launch {
+            grid: run.launch.grid,
+            block: run.launch.block,
+            registers: None,
+            shared_bytes: None,
+        };
+        let mut record = RunRecord::new(run.scenario.clone(), Source::Predicted, launch);
+        let device = recorded.and_then(|record| record.device.as_deref());
+        let profile = Profile::shipped_names().filter_map(Profile::shipped).find(|profile| {
+            profile.kind == Kind::Measured && Some(profile.device.as_str()) == device
+        });
+        if let Some(profile) = profile {
+            let counted = Counted {
+                run,
+                rules: &built.rules,
+                bases: &run.assumed_bases(),
+                sites: &self.counts(built)?.sites,
+            };
+            let options = traffic::Options { together: POINTS, ..traffic::Options::default() };
+            let prediction: Prediction =
+                predict(&counted, &profile, &options, &KnownErrors::shipped());
+            prediction.into_record(&mut record);
+        }
+        Ok(built.predicted.get_or_init(|| record))
     }
 
     /// The label and the first execution of the point's access by its warp.
@@ -352,8 +401,16 @@ impl<'a> Workbench<'a> {
         let mut figures = Vec::new();
         for (name, metric) in RECORDED.into_iter().filter(|_| same_arch) {
             let Some(recorded) = metric::of_record(metric, time, counted) else { continue };
-            let predicted = metric::predicted(metric, &built.run, self.counts(&built)?);
-            figures.push(Figure { name, predicted, recorded });
+            let mut predicted = metric::counted(metric, &built.run, self.counts(&built)?);
+            let mut known_error = None;
+            if predicted.is_none() {
+                let model = self.predicted(&built, time)?;
+                predicted = metric::of_record(metric, Some(model), Some(model));
+                let is_time = predicted.is_some() && metric::follows_from_time(metric);
+                known_error = model.time.as_ref().and_then(|time| time.known_error);
+                known_error = known_error.filter(|_| is_time);
+            }
+            figures.push(Figure { name, predicted, known_error, recorded });
         }
         Ok(Shown {
             kernel: source_text(&built.run),

@@ -2,7 +2,7 @@
 //! solution of the exercise and its untouched start.
 
 use coalescope_labs::grade::{Grader, Submitted, write_csv};
-use coalescope_labs::{Campaign, Kind, Lab, Workbench, folders, session, show};
+use coalescope_labs::{Campaign, Kind, Lab, Unit, Workbench, folders, session, show};
 use scenario::{Disk, Embedded, Scenario};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -147,6 +147,37 @@ fn a_transpose_that_does_not_transpose_fails() {
 }
 
 #[test]
+fn what_is_recorded_is_predicted_beside_it() {
+    let (mut times, mut bytes) = (0, 0);
+    for lab in labs() {
+        let bench = bench(&lab, None);
+        for question in &lab.document.question {
+            let Some(point) = &question.show else { continue };
+            let shown = bench.show(point).unwrap_or_else(|error| panic!("{error}"));
+            for figure in shown.figures {
+                let about = format!("{} {}: {figure:?}", lab.name, question.id);
+                let Some(predicted) = figure.predicted else {
+                    // The model has no time of what lies in the host's memory.
+                    assert!(shown.kernel.contains("pinned"), "{about}");
+                    continue;
+                };
+                assert_eq!(predicted.unit, figure.recorded.unit, "{about}");
+                match predicted.unit {
+                    Unit::Seconds => {
+                        times += 1;
+                        let off = (predicted.value / figure.recorded.value - 1.0).abs();
+                        assert!(off < 0.5 && figure.known_error.is_some(), "{about}");
+                    }
+                    Unit::Bytes => bytes += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert!(times > 20 && bytes > 40, "{times} {bytes}");
+}
+
+#[test]
 fn a_conversation_teaches() {
     let lab = lab(2);
     let bench = bench(&lab, None);
@@ -168,7 +199,8 @@ fn a_conversation_teaches() {
         "lane ",
         "sector ",
         "Right: 8 sectors per request",
-        "Recorded on an NVIDIA H200",
+        "Recorded on an NVIDIA H200, and predicted:",
+        "known error",
         "Exercise",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");

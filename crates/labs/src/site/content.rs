@@ -6,6 +6,7 @@ use crate::error::LabError;
 use crate::question::Posed;
 use crate::show;
 use crate::workbench::{Shown, Workbench};
+use record::units;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -83,6 +84,7 @@ struct WrongContent {
 struct FigureContent {
     name: &'static str,
     predicted: Option<String>,
+    known_error: Option<String>,
     recorded: String,
 }
 
@@ -166,6 +168,7 @@ fn of_question(
     let figures = shown.iter().flat_map(|shown| &shown.figures).map(|figure| FigureContent {
         name: figure.name,
         predicted: figure.predicted.map(|quantity| quantity.to_string()),
+        known_error: figure.known_error.map(units::percent),
         recorded: figure.recorded.to_string(),
     });
     // Its place on a page; the page's own anchors start otherwise.

@@ -381,7 +381,11 @@ impl Sums<'_> {
             traffic,
             fill_bytes: total(&|counts, group| counts.dram.filled[group] as f64) * sector,
             dram_reads: lines(&|counts| &counts.dram.read_lines),
-            dram_writes: dram_writes.scaled(if passed > 0.0 { total(&written) / passed } else { 1.0 }),
+            dram_writes: dram_writes.scaled(if passed > 0.0 {
+                total(&written) / passed
+            } else {
+                1.0
+            }),
             l1_awaited_sectors: total(&|counts, group| counts.l1_awaited[group] as f64),
             waiting_share: None,
             l2_awaited_sectors: total(&|counts, group| counts.dram.awaited[group] as f64),
@@ -406,9 +410,8 @@ impl Sums<'_> {
         let [[own, others], [own_after, others_after]] =
             dirty.map(|sectors| sectors.map(|sectors| self.factor * sectors as f64));
         let l2_sectors = (geometry.l2_bytes / SECTOR_BYTES) as f64;
-        let of_launch = |counts: &Counts| -> u64 {
-            counts.l2_reads.iter().chain(&counts.l2_writes).sum()
-        };
+        let of_launch =
+            |counts: &Counts| -> u64 { counts.l2_reads.iter().chain(&counts.l2_writes).sum() };
         let seen = self.factor * self.passed.iter().map(of_launch).sum::<u64>() as f64;
         // Too little passed for L2 to be as it is in the end.
         let left = match seen < 2.0 * l2_sectors {

@@ -178,14 +178,7 @@ impl Passage {
         running.next >= accesses.len()
     }
 
-    fn access(
-        &mut self,
-        sm: usize,
-        block: u64,
-        action: Action,
-        footprint: &Footprint,
-        moved: u64,
-    ) {
+    fn access(&mut self, sm: usize, block: u64, action: Action, footprint: &Footprint, moved: u64) {
         let near = sm * self.partitions / self.sms;
         let mut bytes = footprint.bytes.iter();
         if let Action::Atomic { sectors } = action {
