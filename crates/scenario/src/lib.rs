@@ -100,6 +100,11 @@
 //!
 //! The language is described in `docs/scenario-language.md`.
 
+/// The README's example is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod buffers;
 pub mod count;
 pub mod diagnostic;
