@@ -37,7 +37,7 @@ impl Folder {
         folder
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
 

@@ -73,6 +73,30 @@ fn answers_are_marked_with_the_students_own_numbers() {
 }
 
 #[test]
+fn no_submission_gets_lost() {
+    let folder = Folder::new();
+    folder.write("class/=cmd.toml", "x");
+    folder.write("class/kernel.cu", "__global__ void k() {}");
+    let output = folder.run(&["lab", "grade", "2", "class"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let csv = stdout(&output);
+    // No spreadsheet runs it.
+    assert!(csv.contains("\n'=cmd,class/=cmd.toml,"), "{csv}");
+    assert!(csv.contains("kernel,class/kernel.cu,") && csv.contains("only .toml files"), "{csv}");
+    for (there, said) in [("nobody.toml", "there is no file"), ("empty", "no submissions")] {
+        std::fs::create_dir_all(folder.path().join("empty")).expect("a folder");
+        let output = folder.run(&["lab", "grade", "2", there, "-o", "class.csv"]);
+        assert_eq!(output.status.code(), Some(2), "{there}");
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert!(!folder.path().join("class.csv").exists());
+    }
+    folder.write("bad.toml", "[answers]\nsectors = \"\"\n");
+    let output = folder.run(&["lab", "grade", "2", "bad.toml", "-o", "class.csv"]);
+    assert_eq!(output.status.code(), Some(1), "less than full marks, whatever is written");
+    assert!(folder.read("class.csv").contains("sectors: no answer"));
+}
+
+#[test]
 fn a_teacher_adds_a_lab_without_rust() {
     let folder = Folder::new();
     folder.write(

@@ -87,6 +87,8 @@ impl From<SessionError> for Failure {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Lab(error) => Self::Lab(error),
+            // As it is, for whoever looks for a closed pipe.
+            SessionError::Io(error) => error.into(),
             other => Self::Other(other.into()),
         }
     }
@@ -118,12 +120,28 @@ fn with_lab(
             Ok(GOOD)
         }
         LabCommand::Grade { submission, seed, output, .. } => {
+            if !submission.exists() {
+                let path = submission.display();
+                Complaints::default().message(
+                    &format!("there is no file and no folder `{path}`"),
+                    "name an answers file, an edited scenario, or a folder of them",
+                );
+                return Ok(bad_input());
+            }
             let grader = Grader { lab, files, campaign, seed: *seed };
             let is_class = submission.is_dir();
             let grades = match is_class {
                 true => grader.class(submission)?,
                 false => vec![grader.file(submission)?],
             };
+            if grades.is_empty() {
+                Complaints::default().message(
+                    &format!("there are no submissions in `{}`", submission.display()),
+                    "a submission is a .toml file, or a folder of one student's files",
+                );
+                return Ok(bad_input());
+            }
+            let all_full = grades.iter().all(Grade::is_full);
             if is_class || output.is_some() {
                 let mut csv = Vec::new();
                 write_csv(&grades, &mut csv)?;
@@ -131,12 +149,12 @@ fn with_lab(
                     Some(path) => write_whole(path, &csv)?,
                     None => out.write_all(&csv)?,
                 }
-                return Ok(GOOD);
+                return Ok(if is_class || all_full { GOOD } else { check_failed() });
             }
             for grade in &grades {
                 write_grade(grade, &mut out)?;
             }
-            Ok(if grades.iter().all(Grade::is_full) { GOOD } else { check_failed() })
+            Ok(if all_full { GOOD } else { check_failed() })
         }
     }
 }

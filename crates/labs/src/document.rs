@@ -113,6 +113,8 @@ pub struct Question {
     pub kind: Kind,
     /// The point whose kernel is shown before it, and whose warp is drawn after.
     pub show: Option<String>,
+    /// The point whose warp is drawn after it, in the place of that of `show`.
+    pub picture: Option<String>,
     /// The question, Markdown.
     pub ask: String,
     /// `number`: the unit of the answer, in words; `%` for a share.
@@ -204,6 +206,9 @@ pub struct Exercise {
     /// touched counts for nothing.
     #[serde(default)]
     pub padding: Vec<String>,
+    /// Buffers that stay where they are: as far into their allocation as in the start.
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// Which element a block must have read before it writes another.
     #[serde(default)]
     pub pair: Vec<Pair>,

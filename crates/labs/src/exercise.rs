@@ -100,6 +100,16 @@ impl Workbench<'_> {
         if !judgement.reasons.is_empty() {
             return Ok(judgement);
         }
+        let others = sizes.len() - 1;
+        let (mut is_wrong, mut missed) = (false, false);
+        let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+        let mut say = |named: &str, reason: String| match reasons
+            .iter_mut()
+            .find(|(known, _)| *known == reason)
+        {
+            Some((_, sizes)) => sizes.push(named.to_owned()),
+            None => reasons.push((reason, vec![named.to_owned()])),
+        };
         for size in sizes {
             let overrides: Vec<(String, String)> =
                 size.iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
@@ -116,7 +126,8 @@ impl Workbench<'_> {
             let edited = match one_run(submission, &overrides) {
                 Ok(run) => run,
                 Err(reason) => {
-                    judgement.reasons.push(format!("{named}: {reason}"));
+                    (is_wrong, missed) = (true, true);
+                    say(&named, reason);
                     // What is no run as it stands is none at other sizes either.
                     if size.is_empty() {
                         break;
@@ -125,14 +136,16 @@ impl Workbench<'_> {
                 }
             };
             if let Some(reason) = self.differs(exercise, &original, &edited)? {
-                judgement.reasons.push(format!("{named}: {reason}"));
+                (is_wrong, missed) = (true, true);
+                say(&named, reason);
                 continue;
             }
             let original = Counted::new(original, &rules)?;
             let edited = match Counted::new(edited, &rules) {
                 Ok(counted) => counted,
                 Err(error) => {
-                    judgement.reasons.push(format!("{named}: {error}"));
+                    (is_wrong, missed) = (true, true);
+                    say(&named, error.to_string());
                     continue;
                 }
             };
@@ -141,9 +154,27 @@ impl Workbench<'_> {
                 judgement.met += usize::from(met);
                 // What was reached is said once, what was missed each time.
                 if !met || size.is_empty() {
-                    judgement.reasons.push(format!("{named}: {words}"));
+                    say(&named, words);
                 }
+                missed |= !met;
             }
+        }
+        for (reason, sizes) in reasons {
+            let named = match &sizes[..] {
+                [only] => only.clone(),
+                [first, others @ ..] => format!("{first}, and at {} more sizes", others.len()),
+                [] => continue,
+            };
+            judgement.reasons.push(format!("{named}: {reason}"));
+        }
+        if is_wrong {
+            // Fast and wrong is worth half at most.
+            judgement.met = judgement.met.min(judgement.of / 2);
+        } else if !missed && others > 0 {
+            let seed = self.seed.unwrap_or(0);
+            judgement.reasons.push(format!(
+                "at {others} more sizes, drawn with seed {seed}: the same elements, and every goal met"
+            ));
         }
         Ok(judgement)
     }
@@ -168,6 +199,9 @@ impl Workbench<'_> {
             Err(Untold::Fails(error)) => return Ok(Some(of_run(edited, *error).to_string())),
             Err(Untold::TooMuch(reason)) => return Ok(Some(reason)),
         };
+        if let Some(moved) = moved(&exercise.keep, original, edited) {
+            return Ok(Some(moved));
+        }
         if let Some(difference) = set_difference(&before, &after) {
             return Ok(Some(difference));
         }
@@ -292,6 +326,19 @@ fn touches<'a>(
         .map(|touch| (touch.block, touch.element))
 }
 
+/// The first of some buffers that is not where it was, in words.
+fn moved(kept: &[String], original: &Run, edited: &Run) -> Option<String> {
+    let offset = |run: &Run, name: &str| {
+        run.buffers.iter().find(|buffer| buffer.name == name).map(|buffer| buffer.offset_bytes)
+    };
+    kept.iter().find_map(|name| match (offset(original, name)?, offset(edited, name)) {
+        (_, None) => Some(format!("the buffer `{name}` is gone, and must stay where it is")),
+        (was, Some(is)) => (was != is).then(|| {
+            format!("`{name}` begins {is} B into its allocation, and must stay at {was} B")
+        }),
+    })
+}
+
 /// The first element that only one of two launches touches, in words.
 fn set_difference(before: &Touched, after: &Touched) -> Option<String> {
     let names: BTreeSet<&String> = before.names.iter().chain(&after.names).collect();
@@ -336,6 +383,7 @@ mod tests {
             sizes: BTreeMap::from([("n".to_owned(), numbers.clone())]),
             same: BTreeMap::new(),
             padding: Vec::new(),
+            keep: Vec::new(),
             pair: Vec::new(),
             goal: Vec::new(),
         };

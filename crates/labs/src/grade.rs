@@ -105,7 +105,7 @@ impl Grader<'_> {
         self.submission(path, student, self.seed)
     }
 
-    /// Marks a class: each `.toml` file of a folder is a student's, and each
+    /// Marks a class: each file of a folder is a student's, and each
     /// folder in it holds the files of one student, whose answers' seed is that
     /// of their scenarios too.
     ///
@@ -142,7 +142,12 @@ impl Grader<'_> {
         student: String,
         seed: Option<u64>,
     ) -> Result<Grade, LabError> {
+        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
         let text = match read(path) {
+            Ok(_) if !is_toml => {
+                let reason = "only .toml files are marked".to_owned();
+                return Ok(self.unreadable(path, student, seed, reason));
+            }
             Ok(text) => text,
             Err(reason) => return Ok(self.unreadable(path, student, seed, reason)),
         };
@@ -188,6 +193,7 @@ impl Grader<'_> {
             let reason = match given.answers.get(&question.id).map(text_of) {
                 None => "no answer".to_owned(),
                 Some(Err(reason)) => reason,
+                Some(Ok(text)) if text.trim().is_empty() => "no answer".to_owned(),
                 Some(Ok(text)) => match posed.read(&text) {
                     Err(reason) => reason,
                     Ok(answer) => {
@@ -289,7 +295,7 @@ fn read(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-/// The `.toml` files and folders in a folder, in order of name.
+/// The files and folders in a folder, in order of name, without hidden ones.
 fn listed(folder: &Path) -> Result<Vec<PathBuf>, LabError> {
     let unreadable =
         |error: io::Error| LabError::Read { path: folder.to_owned(), reason: error.to_string() };
@@ -297,7 +303,9 @@ fn listed(folder: &Path) -> Result<Vec<PathBuf>, LabError> {
         .map_err(unreadable)?
         .map(|entry| Ok(entry.map_err(unreadable)?.path()))
         .collect::<Result<Vec<_>, LabError>>()?;
-    found.retain(|path| path.is_dir() || path.extension().is_some_and(|e| e == "toml"));
+    found.retain(|path| {
+        path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with('.'))
+    });
     found.sort();
     Ok(found)
 }
@@ -325,14 +333,26 @@ impl Files for Beside {
     }
 }
 
-/// A class as CSV: a header and a row a file.
+/// A class as CSV: a header and a row a file. What would be a formula to a
+/// spreadsheet has an apostrophe before it.
 ///
 /// # Errors
 /// Output that fails.
 pub fn write_csv(grades: &[Grade], out: impl io::Write) -> io::Result<()> {
+    let tame = |text: &str| match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{text}"),
+        false => text.to_owned(),
+    };
     let mut writer = csv::Writer::from_writer(out);
     for grade in grades {
-        writer.serialize(grade).map_err(io::Error::other)?;
+        let reasons = grade.reasons.iter().map(|reason| tame(reason)).collect();
+        let tamed = Grade {
+            student: tame(&grade.student),
+            file: tame(&grade.file),
+            reasons,
+            ..grade.clone()
+        };
+        writer.serialize(tamed).map_err(io::Error::other)?;
     }
     writer.flush()
 }

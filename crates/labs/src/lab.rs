@@ -103,6 +103,15 @@ impl Lab {
         self.document.question.iter().filter(|question| question.after == section.heading)
     }
 
+    /// Whether a section stands after the last question, where it draws conclusions.
+    pub fn concludes(&self, section: &Section) -> bool {
+        let place =
+            |heading: &str| self.sections.iter().position(|section| section.heading == heading);
+        let last =
+            self.document.question.iter().filter_map(|question| place(&question.after)).max();
+        last.is_some() && place(&section.heading) > last
+    }
+
     /// Where a scenario of the lab lies: a path from its folder, or
     /// `shipped:NAME` for one of those that ship with the program.
     pub fn path(&self, file: &str) -> PathBuf {

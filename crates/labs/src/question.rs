@@ -212,8 +212,8 @@ impl Workbench<'_> {
 }
 
 impl Posed {
-    /// Reads an answer as it is typed: a number (`8`, `12.5 %`), an option's name
-    /// or place, an option and a factor (`padded 6.5`).
+    /// Reads an answer as it is typed: a number (`8`, `12.5 %`), an option's name, an
+    /// option and a factor (`padded 6.5`).
     ///
     /// # Errors
     /// What is expected, in words.
@@ -233,13 +233,7 @@ impl Posed {
             _ => (text, None),
         };
         let lower = name.to_lowercase();
-        let place = lower.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-        let found = self
-            .options
-            .iter()
-            .position(|(option, _)| option.to_lowercase() == lower)
-            .or(place.filter(|&place| place < self.options.len()));
-        match found.and_then(|at| self.options.get(at)) {
+        match self.options.iter().find(|(option, _)| option.to_lowercase() == lower) {
             Some((option, _)) => Ok(Answer::Option(option.clone(), factor)),
             None => {
                 let names: Vec<&str> =
@@ -268,6 +262,26 @@ impl Posed {
             .flatten()
             .map(|(_, says)| says.clone());
         Marked { points, misconception }
+    }
+
+    /// How far off a number may be, in words, where that is more than nothing.
+    pub fn leeway(&self) -> Option<String> {
+        match self.right {
+            Right::Number { value, within } if within > value.abs() * 1e-6 => {
+                Some(Quantity::new(within, Unit::Count).to_string())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether an answer is the right number itself, as it is shown.
+    pub fn hits(&self, answer: &Answer) -> bool {
+        match (&self.right, answer) {
+            (Right::Number { value, .. }, Answer::Number(given)) => {
+                (given - value).abs() <= value.abs() * 0.02
+            }
+            _ => true,
+        }
     }
 
     /// A right answer as it can be typed.
@@ -328,10 +342,17 @@ fn points(right: bool) -> f64 {
     if right { 1.0 } else { 0.0 }
 }
 
-/// A number as people write it: digits grouped by commas, a percent sign after
-/// it.
+/// A number as people write it: digits grouped by commas, or a comma before the
+/// decimals; a percent sign after it.
 fn number(text: &str) -> Option<f64> {
-    let plain = text.trim_end_matches('%').trim().replace([',', '_'], "");
+    let plain = text.trim_end_matches('%').trim().replace('_', "");
+    let mut groups = plain.split('.').next().unwrap_or_default().split(',').skip(1).peekable();
+    let is_grouped = groups.peek().is_some() && groups.all(|group| group.len() == 3);
+    let plain = match plain.matches(',').count() {
+        _ if is_grouped => plain.replace(',', ""),
+        1 if !plain.contains('.') => plain.replace(',', "."),
+        _ => plain,
+    };
     plain.parse().ok().filter(|number: &f64| number.is_finite())
 }
 

@@ -116,11 +116,12 @@ fn ask(
     let answer = loop {
         write!(out, "> ")?;
         out.flush()?;
-        let mut line = String::new();
-        if input.read_line(&mut line)? == 0 {
+        let mut line = Vec::new();
+        if input.read_until(b'\n', &mut line)? == 0 {
             writeln!(out)?;
             return Ok(false);
         }
+        let line = String::from_utf8_lossy(&line);
         // A piped answer does not show itself.
         match line.trim() {
             "" => break None,
@@ -139,7 +140,9 @@ fn ask(
             summary.points += marked.points;
             let (green, yellow, red) =
                 (coloured(AnsiColor::Green), coloured(AnsiColor::Yellow), coloured(AnsiColor::Red));
-            if marked.points >= 1.0 {
+            if marked.points >= 1.0 && !posed.hits(answer) {
+                writeln!(out, "{green}Near enough{green:#}: it is {}.", posed.right_words)?;
+            } else if marked.points >= 1.0 {
                 writeln!(out, "{green}Right{green:#}: {}.", posed.right_words)?;
             } else if marked.points > 0.0 {
                 writeln!(out, "{yellow}Half right{yellow:#}: {}.", posed.right_words)?;
@@ -151,7 +154,8 @@ fn ask(
             }
         }
     }
-    if let Some(shown) = &shown {
+    let pictured = question.picture.as_deref().map(|point| workbench.show(point)).transpose()?;
+    if let Some(shown) = pictured.as_ref().or(shown.as_ref()) {
         write_picture(shown, out)?;
     }
     writeln!(out, "\n{}", posed.explain)?;
@@ -178,7 +182,10 @@ fn write_question(posed: &Posed, out: &mut dyn Write) -> io::Result<()> {
         (Kind::FasterWhich, true, _) => {
             writeln!(out, "(its name, and how many times faster than the slowest)")
         }
-        (Kind::Number, _, unit) if !unit.is_empty() => writeln!(out, "(in {unit})"),
+        (Kind::Number, _, unit) if !unit.is_empty() => match posed.leeway() {
+            Some(within) => writeln!(out, "(in {unit}; {within} off is near enough)"),
+            None => writeln!(out, "(in {unit})"),
+        },
         _ => Ok(()),
     }
 }

@@ -8,8 +8,8 @@ use crate::workbench::Workbench;
 use std::fmt::Write;
 
 /// The lab's text, its questions with the kernels that they are about, and its
-/// exercise, without the answers and explanations. The text itself is all there:
-/// what stands after a question may tell its answer.
+/// exercise, without the answers and explanations, and without the sections after
+/// the last question, which draw conclusions.
 ///
 /// # Errors
 /// What cannot be computed.
@@ -20,7 +20,7 @@ pub fn markdown(workbench: &Workbench<'_>) -> Result<String, LabError> {
     let mut out = format!("# Lab {}: {}\n\n", lab.number, document.title);
     let _ = writeln!(out, "About {} minutes.\n", document.minutes);
     let _ = writeln!(out, "{}", workbench.render(&lab.introduction)?);
-    for section in &lab.sections {
+    for section in lab.sections.iter().filter(|section| !lab.concludes(section)) {
         let _ = writeln!(out, "\n## {}\n\n{}", section.heading, workbench.render(&section.text)?);
         for question in lab.questions_after(section) {
             let posed = workbench.pose(question)?;
@@ -52,6 +52,10 @@ pub fn goals(exercise: &Exercise) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "- {} (`{}`){bound}", goal.what, goal.metric);
     }
+    let bounds = exercise.goal.iter().flat_map(|goal| goal.at_least.iter().chain(&goal.at_most));
+    if bounds.into_iter().any(|bound| bound.contains("start")) {
+        let _ = writeln!(out, "\n`start` is what the file has before you edit it.");
+    }
     out
 }
 
@@ -71,7 +75,10 @@ pub fn asked(posed: &Posed) -> String {
         (Kind::FasterWhich, true, _) => {
             writeln!(out, "\n(Its name, and how many times faster than the slowest: `NAME 2.5`.)")
         }
-        (Kind::Number, _, unit) if !unit.is_empty() => writeln!(out, "\n(In {unit}.)"),
+        (Kind::Number, _, unit) if !unit.is_empty() => match posed.leeway() {
+            Some(within) => writeln!(out, "\n(In {unit}; {within} off is near enough.)"),
+            None => writeln!(out, "\n(In {unit}.)"),
+        },
         _ => Ok(()),
     };
     out

@@ -2,7 +2,7 @@
 //! solution of the exercise and its untouched start.
 
 use coalescope_labs::grade::{Grader, Submitted, write_csv};
-use coalescope_labs::{Campaign, Kind, Lab, Unit, Workbench, folders, session, show};
+use coalescope_labs::{Answer, Campaign, Kind, Lab, Unit, Workbench, folders, session, show};
 use scenario::{Disk, Embedded, Scenario};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -144,6 +144,55 @@ fn a_transpose_that_does_not_transpose_fails() {
     let judged = bench(&lab, None).judge(&scenario).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(judged.met, 0);
     assert!(judged.reasons[0].contains("without having read"), "{:#?}", judged.reasons);
+}
+
+#[test]
+fn an_array_that_must_stay_cannot_be_moved_to_where_it_is_cheap() {
+    let lab = lab(3);
+    for there in ["offset_bytes = 0", "offset_bytes = \"4 * shift + 28 * shift\""] {
+        let moved = lab.scenarios["start.toml"].replace("offset_bytes = \"4 * shift\"", there);
+        assert!(moved.contains(there));
+        let scenario = Scenario::from_text("moved.toml", &moved, &Embedded(&[])).expect("one");
+        let judged = bench(&lab, None).judge(&scenario).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(judged.met, 0, "{there}");
+        assert!(judged.reasons[0].contains("must stay at 4 B"), "{:#?}", judged.reasons);
+    }
+}
+
+#[test]
+fn wrong_elements_at_some_size_are_worth_half_at_most() {
+    let lab = lab(3);
+    // Without the blocks for the shift the last element is lost at some sizes.
+    let short = lab.scenarios["solution.toml"].replace("n + shift + 255", "n + 255");
+    assert_ne!(short, lab.scenarios["solution.toml"]);
+    let scenario = Scenario::from_text("short.toml", &short, &Embedded(&[])).expect("one");
+    let judged = bench(&lab, None).judge(&scenario).unwrap_or_else(|error| panic!("{error}"));
+    assert!(judged.met <= judged.of / 2, "{:#?}", judged.reasons);
+    assert!(judged.reasons.iter().any(|reason| reason.contains("no longer reads")));
+}
+
+#[test]
+fn numbers_are_read_as_people_write_them() {
+    let lab = lab(3);
+    let bench = bench(&lab, None);
+    let copy = lab.document.question.iter().find(|q| q.id == "copy").expect("a question");
+    let posed = bench.pose(copy).unwrap_or_else(|error| panic!("{error}"));
+    let read = |text: &str| match posed.read(text) {
+        Ok(Answer::Number(number)) => Some(number),
+        Ok(Answer::Option(..)) | Err(_) => None,
+    };
+    for (text, number) in [
+        ("2.8", 2.8),
+        ("2,8 %", 2.8),
+        ("1,024", 1024.0),
+        ("1,024.5", 1024.5),
+        ("1,234,567", 1234567.0),
+    ] {
+        assert_eq!(read(text), Some(number), "{text}");
+    }
+    for text in ["2,8,1", "1,02.5", "", "x"] {
+        assert_eq!(read(text), None, "{text}");
+    }
 }
 
 #[test]

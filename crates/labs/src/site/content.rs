@@ -38,6 +38,8 @@ struct SectionContent {
     id: String,
     heading: String,
     text: String,
+    /// It stands after the last question and tells answers.
+    concludes: bool,
     questions: Vec<QuestionContent>,
 }
 
@@ -136,6 +138,7 @@ pub(super) fn of_lab(workbench: &Workbench<'_>) -> Result<LabContent, LabError> 
             id: anchor(&section.heading),
             heading: section.heading.clone(),
             text: html_of(&workbench.render(&section.text)?),
+            concludes: lab.concludes(section),
             questions,
         });
     }
@@ -158,14 +161,19 @@ fn of_question(
 ) -> Result<QuestionContent, LabError> {
     let posed = workbench.pose(question)?;
     let shown = question.show.as_deref().map(|point| workbench.show(point)).transpose()?;
+    let pictured = question.picture.as_deref().map(|point| workbench.show(point)).transpose()?;
+    let pictured = pictured.as_ref().or(shown.as_ref());
     let hint = match (posed.kind, posed.asks_factor, posed.unit.as_str()) {
         (Kind::FasterWhich, true, _) => {
             Some("Its name, and how many times faster it is than the slowest.".to_owned())
         }
-        (Kind::Number, _, unit) if !unit.is_empty() => Some(format!("In {unit}.")),
+        (Kind::Number, _, unit) if !unit.is_empty() => Some(match posed.leeway() {
+            Some(within) => format!("In {unit}; {within} off is near enough."),
+            None => format!("In {unit}."),
+        }),
         _ => None,
     };
-    let figures = shown.iter().flat_map(|shown| &shown.figures).map(|figure| FigureContent {
+    let figures = pictured.iter().flat_map(|shown| &shown.figures).map(|figure| FigureContent {
         name: figure.name,
         predicted: figure.predicted.map(|quantity| quantity.to_string()),
         known_error: figure.known_error.map(units::percent),
@@ -174,7 +182,7 @@ fn of_question(
     // Its place on a page; the page's own anchors start otherwise.
     let id = format!("q-{}", question.id);
     Ok(QuestionContent {
-        picture: shown.as_ref().map(|shown| picture(shown, &id)),
+        picture: pictured.map(|shown| picture(shown, &id)),
         id,
         number,
         kernel: shown.as_ref().map(|shown| shown.kernel.trim_end().to_owned()),
@@ -190,7 +198,7 @@ fn of_question(
             .misconceptions()
             .map(|(answer, says)| WrongContent { answer, says: html_of(says) })
             .collect(),
-        device: shown.as_ref().and_then(|shown| shown.device.clone()),
+        device: pictured.and_then(|shown| shown.device.clone()),
         figures: figures.collect(),
     })
 }
