@@ -35,6 +35,7 @@ use serde::Deserialize;
 
 use crate::access::{AtomicOp, Op, OpKind, Space, ValueKind, WARP_LANES};
 use crate::fast::FastRules;
+use crate::stages::drain::KnownBatches;
 
 /// The files shipped with the crate, oldest architecture first, with the
 /// architectures that each is for.
@@ -731,6 +732,7 @@ impl RuleData {
             hash,
             banks: self.tag.as_ref().map_or(1, TagStage::banks),
             data,
+            batches: data.map(|_| [KnownBatches::new(), KnownBatches::new()]),
             sectors_reach_l2: cache.sectors_reach_l2,
         })
     }

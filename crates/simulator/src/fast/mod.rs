@@ -31,6 +31,7 @@ mod wavefronts;
 
 use crate::access::{LaneMask, OpKind, WARP_LANES};
 use crate::rules::DataStage;
+use crate::stages::drain::KnownBatches;
 pub(crate) use lane_ops::{LaneOps, Portable};
 use lines::{any_lines, ascending_lines, ascending_sets, fill};
 use wavefronts::stages;
@@ -47,7 +48,7 @@ const ROW_BYTES: u32 = 128;
 pub(crate) const LEAST_GROUP: u32 = 4;
 
 /// What the fast path knows of a rule set that has its geometry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FastRules {
     /// The two masks of the tag-bank hash; one bank when both are 0.
     pub(crate) hash: [u64; 2],
@@ -55,6 +56,9 @@ pub(crate) struct FastRules {
     pub(crate) banks: u32,
     /// How stores gather; `None` where there are no tag and data stages.
     pub(crate) data: Option<DataStage>,
+    /// What passes together of stores of a bank's width and more, and of narrower
+    /// ones.
+    pub(crate) batches: Option<[KnownBatches; 2]>,
     /// Whether the sectors counted are those that go to L2.
     pub(crate) sectors_reach_l2: bool,
 }

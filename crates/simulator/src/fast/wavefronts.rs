@@ -2,8 +2,9 @@
 
 use super::lane_ops::CHUNK;
 use super::lines::Lines;
-use super::{FastRules, LaneOps, Passing, Stages};
+use super::{FastRules, LaneOps, Passing, Stages, WORD_BYTES};
 use crate::access::WARP_LANES;
+use crate::rules::DataStage;
 use crate::stages::drain::Batches;
 
 /// The lines of each tag bank as masks, from the mask of all lines.
@@ -44,26 +45,33 @@ pub(super) fn stages<const P: usize>(
     let tag_wavefronts = depth(banks);
     let mut result = Stages { tag_wavefronts, ..Stages::default() };
     if let Passing::Store { gather } = passing {
-        let mut sizes = Batches::default();
+        let mut ends = 0;
         if !passing.gathers_all(tag_wavefronts) {
-            sizes = batches(rules, banks, width, gather, line);
+            ends = batches(rules, banks, width, gather, line).ends();
         }
         let any = |banks: [u32; 4]| banks[0] | banks[1] | banks[2] | banks[3];
         // Without batches all pass together. No closure passes them: it would
         // not be inlined, and not be vectorised.
-        for batch in 0..sizes.count().max(1) {
+        let mut begin = 0;
+        loop {
             let mut gathered = lines.firsts;
-            if let Some(size) = sizes.size(batch) {
+            if ends != 0 {
+                let end = ends.trailing_zeros() + 1;
                 let before = any(banks);
-                for _ in 0..size {
+                for _ in begin..end {
                     banks = banks.map(|bank| bank & bank.wrapping_sub(1));
                 }
                 gathered = before & !any(banks);
+                begin = end;
+                ends &= ends - 1;
             }
             for part in &lines.words {
                 let most = ops.most_shared(&ops.select(gathered, part, &[0; WARP_LANES]));
                 result.data_wavefronts += most;
                 result.groups += u32::from(most != 0);
+            }
+            if ends == 0 {
+                break;
             }
         }
         return result;
@@ -96,9 +104,8 @@ pub(super) fn stages<const P: usize>(
     result
 }
 
-/// What of a store's tag wavefronts passes together. Kept apart, since it is
-/// long and not often asked for.
-#[inline(never)]
+/// What of a store's tag wavefronts passes together.
+#[inline]
 fn batches(rules: &FastRules, banks: [u32; 4], width: u32, gather: u32, line: u64) -> Batches {
     // The lines are known by how they differ from this one.
     let bit = |mask: u64| (line & mask).count_ones() as usize & 1;
@@ -107,8 +114,22 @@ fn batches(rules: &FastRules, banks: [u32; 4], width: u32, gather: u32, line: u6
     for (bank, of_bank) in banks.iter().enumerate() {
         lines[bank ^ exchange] = of_bank.count_ones() as u8;
     }
+    let (Some(stage), Some(known)) = (&rules.data, &rules.batches) else {
+        return Batches::default();
+    };
+    known[usize::from(width < WORD_BYTES)]
+        .of(lines, || drained(rules, stage, &lines, width, gather))
+}
+
+/// Kept apart, since it is long and seldom asked for.
+#[inline(never)]
+fn drained(
+    rules: &FastRules,
+    stage: &DataStage,
+    lines: &[u8; 4],
+    width: u32,
+    gather: u32,
+) -> Batches {
     let lines = &lines[..lines.len().min(rules.banks as usize)];
-    rules.data.map_or_else(Batches::default, |stage| {
-        stage.store_drain.batches(lines, gather.max(1) as usize, stage.write(width))
-    })
+    stage.store_drain.batches(lines, gather.max(1) as usize, stage.write(width))
 }

@@ -19,38 +19,98 @@
 use super::tag::MAX_TAG_BANKS;
 use crate::access::WARP_LANES;
 use crate::rules::{StoreDrain, StoreWrite};
+use alloc::sync::Arc;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 
-/// The numbers of tag wavefronts that pass the data stage together, in order.
-#[derive(Default)]
-pub(crate) struct Batches {
-    sizes: [u8; WARP_LANES],
-    len: usize,
-}
+/// The numbers of tag wavefronts that pass the data stage together, in order. Bit
+/// *k* is set if a batch ends with wavefront *k*.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batches(u32);
 
 impl Batches {
     fn push(&mut self, size: usize) {
-        if size > 0
-            && let Some(slot) = self.sizes.get_mut(self.len)
-        {
-            *slot = size as u8;
-            self.len += 1;
+        if size > 0 {
+            let end = (u32::BITS - self.0.leading_zeros()) as usize + size;
+            self.0 |= 1 << (end.min(WARP_LANES) - 1);
         }
     }
 
-    /// Number of batches.
-    pub(crate) fn count(&self) -> usize {
-        self.len
+    /// Bit *k* is set if a batch ends with wavefront *k*.
+    pub(crate) fn ends(self) -> u32 {
+        self.0
     }
 
-    /// Tag wavefronts of a batch, if there are so many.
-    pub(crate) fn size(&self, batch: usize) -> Option<u32> {
-        self.sizes[..self.len].get(batch).copied().map(u32::from)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.sizes[..self.len].iter().map(|&size| usize::from(size))
+    pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
+        let (mut ends, mut begin) = (self.0, 0);
+        core::iter::from_fn(move || {
+            (ends != 0).then(|| {
+                let end = ends.trailing_zeros() as usize + 1;
+                let size = end - begin;
+                (ends, begin) = (ends & (ends - 1), end);
+                size
+            })
+        })
     }
 }
+
+/// The batches of every way in which a warp's lines can fill four tag banks, each
+/// worked out when it is first asked for. Going through the queues cycle by cycle
+/// takes longer than all else that a store needs, and depends on four numbers only.
+#[derive(Clone)]
+pub(crate) struct KnownBatches(Arc<[AtomicU32]>);
+
+/// Ways to share out at most 32 lines among four banks: C(36, 4).
+const FILLINGS: usize = 58_905;
+
+impl KnownBatches {
+    pub(crate) fn new() -> Self {
+        Self((0..FILLINGS).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Those of banks with so many lines, at most 32 in all; worked out by
+    /// `drain` where nobody has asked before.
+    #[inline]
+    pub(crate) fn of(&self, lines: [u8; 4], drain: impl FnOnce() -> Batches) -> Batches {
+        let Some(known) = self.0.get(rank(lines)) else { return drain() };
+        // Whoever comes first, all write the same.
+        match known.load(Ordering::Relaxed) {
+            0 => {
+                let batches = drain();
+                known.store(batches.0, Ordering::Relaxed);
+                batches
+            }
+            ends => Batches(ends),
+        }
+    }
+}
+
+/// Each filling of four banks has a number of its own, from 0 on: the sums of the
+/// first one, two, three and four banks, in the combinatorial number system.
+#[inline]
+fn rank(lines: [u8; 4]) -> usize {
+    let [a, b, c, d] = lines.map(usize::from);
+    let (two, three) = (a + b, a + b + c);
+    let four = three + d;
+    a + two * (two + 1) / 2
+        + three * (three + 1) * (three + 2) / 6
+        + four * (four + 1) * (four + 2) * (four + 3) / 24
+}
+
+impl fmt::Debug for KnownBatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KnownBatches")
+    }
+}
+
+/// What has been asked so far makes no difference.
+impl PartialEq for KnownBatches {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for KnownBatches {}
 
 impl StoreDrain {
     /// Splits up the tag wavefronts of a store that has `lines[b]` lines in tag
@@ -128,6 +188,7 @@ impl StoreDrain {
 
 #[cfg(test)]
 mod tests {
+    use super::{FILLINGS, rank};
     use crate::rules::RuleSet;
     use proptest::prelude::*;
     use std::vec::Vec;
@@ -168,6 +229,20 @@ mod tests {
         assert_eq!(by_turn([10, 9, 6, 7], 8), [8, 1, 1]);
         assert_eq!(by_turn([9, 6, 7, 10], 8), [8, 1, 1]);
         assert_eq!(by_turn([30, 2, 0, 0], 8).len(), 9);
+    }
+
+    #[test]
+    fn every_filling_has_a_number_of_its_own() {
+        let mut numbers = Vec::new();
+        for a in 0..=32u8 {
+            for b in 0..=32 - a {
+                for c in 0..=32 - a - b {
+                    numbers.extend((0..=32 - a - b - c).map(|d| rank([a, b, c, d])));
+                }
+            }
+        }
+        numbers.sort_unstable();
+        assert!(numbers.iter().copied().eq(0..FILLINGS));
     }
 
     proptest! {
