@@ -613,16 +613,17 @@ impl<'a> Judge<'a> {
         };
         let mut obstacle = None;
         for events in warps.values() {
+            let pieces = pieces(events);
             let mut done = vec![false; events.len()];
             for first in 0..events.len() {
                 if done[first] {
                     continue;
                 }
                 let event = &events[first];
-                let group = [16, 8, 4, 2]
+                let group = WIDTHS
                     .into_iter()
                     .filter(|&width| width > event.access.width)
-                    .find_map(|width| match chunks.group(events, &done, first, width) {
+                    .find_map(|width| match chunks.group(events, &pieces, &done, first, width) {
                         Ok(members) => Some((width, members)),
                         Err(reason) => {
                             if event.site == self.site {
@@ -1238,6 +1239,29 @@ fn chunk(access: &WarpAccess, width: u8) -> WarpAccess {
     whole
 }
 
+/// Widths that an access may be merged to.
+const WIDTHS: [u8; 4] = [16, 8, 4, 2];
+
+/// The aligned piece of `width` bytes that the first lane of an access is in.
+fn first_piece(access: &WarpAccess, width: u8) -> Option<(u8, u64)> {
+    let (_, address) = access.active().next()?;
+    Some((width, address / u64::from(width)))
+}
+
+/// The accesses by these pieces, in order: a loop has thousands of accesses, of which
+/// few lie near each other.
+fn pieces(events: &[Event<'_>]) -> HashMap<(u8, u64), Vec<usize>> {
+    let mut pieces: HashMap<_, Vec<usize>> = HashMap::new();
+    for (at, event) in events.iter().enumerate() {
+        for width in WIDTHS.into_iter().filter(|&width| width > event.access.width) {
+            if let Some(piece) = first_piece(&event.access, width) {
+                pieces.entry(piece).or_default().push(at);
+            }
+        }
+    }
+    pieces
+}
+
 /// Where aligned pieces may be taken whole.
 struct Chunks<'a> {
     /// Address of the first element.
@@ -1254,6 +1278,7 @@ impl Chunks<'_> {
     fn group(
         &self,
         events: &[Event<'_>],
+        pieces: &HashMap<(u8, u64), Vec<usize>>,
         done: &[bool],
         first: usize,
         width: u8,
@@ -1267,8 +1292,13 @@ impl Chunks<'_> {
                 && other.now.width == event.now.width
                 && chunk(&other.access, width).active().eq(whole.active())
         };
-        let members: Vec<usize> =
-            (first..events.len()).filter(|&at| !done[at] && same_piece(&events[at])).collect();
+        let near = first_piece(&event.access, width).and_then(|piece| pieces.get(&piece));
+        let members: Vec<usize> = near
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|&at| at >= first && !done[at] && same_piece(&events[at]))
+            .collect();
         let Some(&last) = members.last().filter(|_| members.len() > 1) else { return Err(None) };
         // Each lane must take the same part of its piece.
         let Some(lane) = event.access.mask.lanes().next() else { return Err(None) };
