@@ -329,9 +329,9 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
 
-    /// Count alone, by the rule set of this compute capability; several,
-    /// separated by commas, stand side by side.
-    #[arg(long, value_delimiter = ',', value_name = "CC")]
+    /// Count alone, by the rule set of this compute capability or in this file;
+    /// several, separated by commas, stand side by side.
+    #[arg(long, value_delimiter = ',', value_name = "CC|FILE")]
     pub(crate) arch: Vec<String>,
 
     /// Device profile, by name or as a file: counts by the rules of its compute
@@ -357,7 +357,7 @@ pub(crate) struct SimArgs {
 #[derive(Args, Debug)]
 pub(crate) struct WarpArgs {
     /// Compute capability of the rule set.
-    #[arg(long, default_value = "9.0", value_name = "CC")]
+    #[arg(long, default_value = "9.0", value_name = "CC|FILE")]
     pub(crate) arch: String,
 
     /// The file of lines; `-` is standard input.
@@ -384,7 +384,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) warp: u32,
 
     /// Compute capability of the rule set.
-    #[arg(long, default_value = "9.0", value_name = "CC")]
+    #[arg(long, default_value = "9.0", value_name = "CC|FILE")]
     pub(crate) arch: String,
 
     /// Write the first access shown as a picture.
@@ -399,7 +399,7 @@ pub(crate) struct SuggestArgs {
     pub(crate) selection: Selection,
 
     /// Rank by counts alone, by the rule set of this compute capability.
-    #[arg(long, value_name = "CC")]
+    #[arg(long, value_name = "CC|FILE")]
     pub(crate) arch: Option<String>,
 
     /// Device profile, by name or as a file: rank by predicted time where it was
@@ -445,7 +445,7 @@ pub(crate) struct CheckArgs {
 
     /// Compute capability of the rule set; several, separated by commas, are
     /// all judged.
-    #[arg(long, default_value = "9.0", value_delimiter = ',', value_name = "CC")]
+    #[arg(long, default_value = "9.0", value_delimiter = ',', value_name = "CC|FILE")]
     pub(crate) arch: Vec<String>,
 
     /// Count every warp, also where that takes long.
@@ -470,7 +470,7 @@ pub(crate) struct DiffArgs {
     pub(crate) overrides: Vec<(String, String)>,
 
     /// Compute capability of the rule set that scenarios are counted by.
-    #[arg(long, default_value = "9.0", value_name = "CC")]
+    #[arg(long, default_value = "9.0", value_name = "CC|FILE")]
     pub(crate) arch: String,
 
     /// Count every warp, also where that takes long.
@@ -504,7 +504,7 @@ pub(crate) struct CompareArgs {
     pub(crate) output: Option<PathBuf>,
 
     /// Compute capability of the rule set; the record's where it is left out.
-    #[arg(long, value_name = "CC")]
+    #[arg(long, value_name = "CC|FILE")]
     pub(crate) arch: Option<String>,
 
     /// Device profile that predicts traffic and time, by name or as a file; that

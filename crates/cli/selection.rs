@@ -154,17 +154,36 @@ pub(crate) fn runs(
 }
 
 /// The rule sets of `--arch`, each with the compute capability it was asked
-/// for by.
+/// for by: those shipped by theirs, one in a file by the first that the file names.
 pub(crate) fn rule_sets(archs: &[String], complaints: &mut Complaints) -> Vec<(String, RuleSet)> {
     let mut found = Vec::new();
     for arch in archs {
         let arch = arch.trim();
+        if Path::new(arch).is_file() {
+            let read = std::fs::read_to_string(arch).map_err(|error| error.to_string());
+            let rules =
+                read.and_then(|text| RuleSet::from_toml(&text).map_err(|error| error.to_string()));
+            match rules {
+                Ok(rules) => {
+                    let name = rules.archs().first().cloned();
+                    found.push((name.unwrap_or_else(|| arch.to_owned()), rules));
+                }
+                Err(reason) => complaints.message(
+                    &format!("can't use the rule set {arch}: {reason}"),
+                    "docs/rule-sets.md describes the file",
+                ),
+            }
+            continue;
+        }
         match RuleSet::for_arch(arch) {
             Some(rules) => found.push((arch.to_owned(), rules)),
             None => {
                 complaints.message(
                     &format!("there is no rule set for compute capability `{arch}`"),
-                    &format!("there are {}", RuleSet::known_archs().join(", ")),
+                    &format!(
+                        "there are {}; or name a rule set's file",
+                        RuleSet::known_archs().join(", ")
+                    ),
                 );
             }
         }

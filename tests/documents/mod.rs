@@ -87,6 +87,11 @@ fn assert_true(path: &str, at_least: usize) {
 }
 
 #[test]
+fn rule_sets_are_tried_as_their_document_says() {
+    assert_true("docs/rule-sets.md", 3);
+}
+
+#[test]
 fn the_tour_of_the_readme_is_what_the_program_prints() {
     assert_true("README.md", 6);
 }
