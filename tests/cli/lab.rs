@@ -38,6 +38,37 @@ fn a_lab_is_run_through_a_pipe() {
 }
 
 #[test]
+fn what_a_lab_predicts_is_what_sim_predicts() {
+    // A sweep of five, and a race without a picture: what is simulated of a run depends
+    // on how many the scenario has.
+    let text = stdout(&run(&["lab", "run", "2"], &"\n".repeat(9)));
+    for stride in ["1", "2"] {
+        let output = coalescope(&[
+            "sim",
+            "strided",
+            "--variant",
+            "read",
+            "--set",
+            &format!("stride={stride}"),
+            "--json",
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let record: serde_json::Value = serde_json::from_str(stdout(&output).trim()).expect("JSON");
+        let seconds = record["time"]["seconds"].as_f64().expect("a time");
+        let error = record["time"]["known_error"].as_f64().expect("an error");
+        let wanted = format!(
+            "predicted {}, ±{} known error",
+            record::units::seconds(seconds),
+            record::units::percent(error)
+        );
+        let row = format!("strided, read, stride = {stride}: time");
+        let line = text.lines().find(|line| line.contains(&row));
+        let line = line.unwrap_or_else(|| panic!("{row} is missing in\n{text}"));
+        assert!(line.ends_with(&wanted), "{wanted} is not in {line}");
+    }
+}
+
+#[test]
 fn an_exercise_is_marked_from_start_to_full_marks() {
     let folder = Folder::new();
     let start = stdout(&coalescope(&["lab", "show", "2", "--start"]));

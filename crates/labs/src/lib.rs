@@ -24,11 +24,11 @@
 //!
 //! # What it leaves out
 //!
-//! Predicted times (they come with the time model), and the values that a kernel
-//! computes: an exercise compares which elements are read and written, and by
-//! which block, not what is stored in them.
+//! The values that a kernel computes: an exercise compares which elements are read
+//! and written, and by which block, not what is stored in them.
 
 mod campaign;
+mod comparison;
 mod document;
 mod elements;
 mod error;
@@ -46,6 +46,7 @@ pub mod site;
 mod workbench;
 
 pub use campaign::Campaign;
+pub use comparison::{Compared, Comparison};
 pub use document::{
     Choice, Document, Exercise, Goal, Kind, Numbers, Pair, Point, Question, Racer, Setting, Wrong,
 };

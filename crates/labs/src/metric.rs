@@ -224,6 +224,28 @@ fn of_kernel(name: &str, totals: &KernelTotals) -> Option<Quantity> {
     }
 }
 
+/// The rate of the device's own copy, which rates of kernels are held against. It is
+/// recorded and never predicted.
+pub(crate) const YARDSTICK: &str = "copy_bytes_per_s";
+
+/// What a quantity of records is, in words.
+pub(crate) fn in_words(name: &str) -> &'static str {
+    match name {
+        "seconds" => "time",
+        "requested_bytes_per_s" => "requested bytes",
+        YARDSTICK => "the device's own copy",
+        "sectors" => "sectors, all accesses",
+        "global_ld.sectors/request" => "sectors per load request",
+        "l1_hit_sectors" => "sectors found in L1",
+        "l2_read_sectors" => "sectors read from L2",
+        "l2_write_sectors" => "sectors written to L2",
+        "l2_atomic_sectors" => "sectors of atomics in L2",
+        "dram_read_bytes" => "read from DRAM",
+        "dram_write_bytes" => "written to DRAM",
+        _ => "counter",
+    }
+}
+
 /// Whether a quantity that [`of_record`] finds is as uncertain as a time.
 pub(crate) fn follows_from_time(name: &str) -> bool {
     name == "seconds" || name.ends_with("_per_s")

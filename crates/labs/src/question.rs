@@ -6,7 +6,7 @@ use crate::metric::{Quantity, Unit};
 use crate::workbench::Workbench;
 
 /// The answer `same` to which run is the fastest.
-const SAME: &str = "same";
+pub(crate) const SAME: &str = "same";
 
 /// A question ready to be asked.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! A lab as a conversation: text, question, answer, picture, figures.
 
+use crate::comparison::Comparison;
 use crate::document::{Kind, Question};
 use crate::error::LabError;
 use crate::question::Posed;
@@ -158,6 +159,9 @@ fn ask(
     if let Some(shown) = pictured.as_ref().or(shown.as_ref()) {
         write_picture(shown, out)?;
     }
+    if let Some(comparison) = workbench.compare(question)? {
+        write_comparison(&comparison, out)?;
+    }
     writeln!(out, "\n{}", posed.explain)?;
     Ok(true)
 }
@@ -191,7 +195,7 @@ fn write_question(posed: &Posed, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Name, recorded and predicted value.
-fn texts_of(figure: &Figure) -> [String; 3] {
+fn texts_of(name: String, figure: &Figure) -> [String; 3] {
     let predicted = match (figure.predicted, figure.known_error) {
         (Some(predicted), Some(error)) => {
             format!("predicted {predicted}, ±{} known error", units::percent(error))
@@ -199,7 +203,7 @@ fn texts_of(figure: &Figure) -> [String; 3] {
         (Some(predicted), None) => format!("predicted {predicted}"),
         (None, _) => "not predicted".to_owned(),
     };
-    [figure.name.to_owned(), figure.recorded.to_string(), predicted]
+    [name, figure.recorded.to_string(), predicted]
 }
 
 /// The lanes and their sectors, and what a device recorded.
@@ -210,14 +214,39 @@ fn write_picture(shown: &Shown, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nWhy: {}.", why.sentence)?;
     if let Some(device) = shown.device.as_ref().filter(|_| !shown.figures.is_empty()) {
         writeln!(out, "\nRecorded on an {device}, and predicted:")?;
-        let texts: Vec<[String; 3]> = shown.figures.iter().map(texts_of).collect();
-        let width = |column: usize| {
-            texts.iter().map(|texts| texts[column].chars().count()).max().unwrap_or(0)
-        };
-        let [name, recorded] = [width(0), width(1)];
-        for [what, was, said] in &texts {
-            writeln!(out, "  {what:name$}  {was:>recorded$}  {said}")?;
-        }
+        let figures = shown.figures.iter();
+        let texts = figures.map(|figure| texts_of(figure.name.to_owned(), figure)).collect();
+        write_figures(texts, out)?;
+    }
+    Ok(())
+}
+
+/// What the answer is made of, and what it does not tell.
+fn write_comparison(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "\nWhat the answer is made of, recorded on an {} and predicted:",
+        comparison.device
+    )?;
+    let rows = comparison.rows.iter();
+    let texts = rows.map(|row| texts_of(format!("{}: {}", row.run, row.figure.name), &row.figure));
+    write_figures(texts.collect(), out)?;
+    if let Some(answer) = &comparison.by_model {
+        writeln!(out, "By the model's figures alone the answer is {answer}.")?;
+    }
+    for caveat in &comparison.caveats {
+        writeln!(out, "{caveat}")?;
+    }
+    Ok(())
+}
+
+/// Names, recorded and predicted values, in columns.
+fn write_figures(texts: Vec<[String; 3]>, out: &mut dyn Write) -> io::Result<()> {
+    let width =
+        |column: usize| texts.iter().map(|texts| texts[column].chars().count()).max().unwrap_or(0);
+    let [name, recorded] = [width(0), width(1)];
+    for [what, was, said] in &texts {
+        writeln!(out, "  {what:name$}  {was:>recorded$}  {said}")?;
     }
     Ok(())
 }

@@ -20,10 +20,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Points that share the second or so in which what they move is simulated: about
-/// those of a lab.
-const POINTS: usize = 8;
-
 /// Values that name values: more than this deep is a circle.
 const DEEPEST: usize = 32;
 
@@ -43,8 +39,22 @@ pub struct Workbench<'a> {
 pub(crate) struct Built {
     pub(crate) run: Run,
     pub(crate) rules: RuleSet,
+    /// Compute capability of the rules.
+    arch: String,
+    /// Runs of the scenario, which share the second or so in which what they move is
+    /// simulated: as in `coalescope sim`, so that the figures are the same.
+    together: usize,
     counts: OnceCell<LaunchCounts>,
     predicted: OnceCell<RunRecord>,
+}
+
+/// Where the quantities of records come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// A device counted and timed them.
+    Recorded,
+    /// The model predicts them.
+    Predicted,
 }
 
 /// What there is to see of a point.
@@ -129,7 +139,7 @@ impl<'a> Workbench<'a> {
             Some((name, unit)) => (name.trim(), Some(unit.trim())),
             None => (inside.trim(), None),
         };
-        let mut quantity = self.named(name, 0)?;
+        let mut quantity = self.named(name, Side::Recorded, 0)?;
         if let Some(unit) = unit {
             quantity.unit = Unit::from_name(unit).ok_or_else(|| {
                 self.wrong(format!(
@@ -147,7 +157,12 @@ impl<'a> Workbench<'a> {
     /// # Errors
     /// A name that is not known, or a metric that the run does not have.
     pub fn quantity(&self, expression: &str) -> Result<Quantity, LabError> {
-        self.evaluate(expression, 0)
+        self.quantity_by(expression, Side::Recorded)
+    }
+
+    /// The same with the quantities of records from one side.
+    pub(crate) fn quantity_by(&self, expression: &str, side: Side) -> Result<Quantity, LabError> {
+        self.evaluate(expression, side, 0)
     }
 
     /// The value of an expression.
@@ -155,16 +170,16 @@ impl<'a> Workbench<'a> {
         self.quantity(expression).map(|quantity| quantity.value)
     }
 
-    fn evaluate(&self, text: &str, depth: usize) -> Result<Quantity, LabError> {
+    fn evaluate(&self, text: &str, side: Side, depth: usize) -> Result<Quantity, LabError> {
         let parsed = Expression::parse(text).map_err(|error| self.wrong(error))?;
         if let [name] = parsed.names() {
             let bare = text.trim().trim_start_matches('{').trim_end_matches('}');
             if bare.trim() == name.trim() {
-                return self.named(name, depth);
+                return self.named(name, side, depth);
             }
         }
         let mut failed = None;
-        let value = parsed.eval(|name| match self.named(name, depth) {
+        let value = parsed.eval(|name| match self.named(name, side, depth) {
             Ok(quantity) => Ok(quantity.value),
             Err(error) => {
                 failed.get_or_insert(error);
@@ -179,9 +194,9 @@ impl<'a> Workbench<'a> {
         }
     }
 
-    fn named(&self, name: &str, depth: usize) -> Result<Quantity, LabError> {
+    fn named(&self, name: &str, side: Side, depth: usize) -> Result<Quantity, LabError> {
         if let Some((point, metric)) = name.split_once(':') {
-            return self.metric(point.trim(), metric.trim());
+            return self.metric(point.trim(), metric.trim(), side);
         }
         if let Some(&number) = self.numbers.get(name) {
             return Ok(Quantity::new(number as f64, Unit::Count));
@@ -192,17 +207,22 @@ impl<'a> Workbench<'a> {
         if depth == DEEPEST {
             return Err(self.wrong(format!("the value `{name}` names itself")));
         }
-        self.evaluate(text, depth + 1)
+        self.evaluate(text, side, depth + 1)
     }
 
     /// A metric of a point.
-    fn metric(&self, name: &str, metric: &str) -> Result<Quantity, LabError> {
+    fn metric(&self, name: &str, metric: &str, side: Side) -> Result<Quantity, LabError> {
         let point = self.point(name)?;
         let built = self.built(name, point)?;
         let found = if let Some(recorded) = metric.strip_prefix("record.") {
             let (time, counted) =
                 (self.campaign.time(&built.run), self.campaign.counted(&built.run));
-            metric::of_record(recorded, time, counted)
+            match side {
+                Side::Predicted if recorded != metric::YARDSTICK => {
+                    self.predicted_quantity(&built, recorded)?
+                }
+                _ => metric::of_record(recorded, time, counted),
+            }
         } else if let Some(of_warp) = metric.strip_prefix("warp.") {
             let access = self.warp(name, point, &built)?.1;
             metric::of_warp(of_warp, &access, &built.run, &built.rules)
@@ -230,7 +250,7 @@ impl<'a> Workbench<'a> {
         })
     }
 
-    fn point(&self, name: &str) -> Result<&'a Point, LabError> {
+    pub(crate) fn point(&self, name: &str) -> Result<&'a Point, LabError> {
         let found = self.lab.document.point.get(name);
         found.ok_or_else(|| self.wrong(format!("there is no point `{name}`")))
     }
@@ -289,8 +309,15 @@ impl<'a> Workbench<'a> {
             ))
         })?;
         let run = plan.build().map_err(LabError::Scenario)?;
-        let built =
-            Rc::new(Built { run, rules, counts: OnceCell::new(), predicted: OnceCell::new() });
+        let together = scenario.runs(&[], Options::default()).map_or(1, |plans| plans.len());
+        let built = Rc::new(Built {
+            run,
+            rules,
+            arch: point.arch.clone(),
+            together,
+            counts: OnceCell::new(),
+            predicted: OnceCell::new(),
+        });
         self.built.borrow_mut().insert(key, Rc::clone(&built));
         Ok(built)
     }
@@ -349,7 +376,8 @@ impl<'a> Workbench<'a> {
                 bases: &run.assumed_bases(),
                 sites: &self.counts(built)?.sites,
             };
-            let options = traffic::Options { together: POINTS, ..traffic::Options::default() };
+            let options =
+                traffic::Options { together: built.together, ..traffic::Options::default() };
             let prediction: Prediction =
                 predict(&counted, &profile, &options, &KnownErrors::shipped());
             prediction.into_record(&mut record);
@@ -394,23 +422,10 @@ impl<'a> Workbench<'a> {
         let point = self.point(name)?;
         let built = self.built(name, point)?;
         let (label, access) = self.warp(name, point, &built)?;
-        let (time, counted) = (self.campaign.time(&built.run), self.campaign.counted(&built.run));
-        // A record is of one device, whatever rules the point is counted by.
-        let same_arch =
-            time.is_some_and(|record| record.arch.as_deref() == Some(point.arch.as_str()));
+        let (time, _) = self.records(&built);
         let mut figures = Vec::new();
-        for (name, metric) in RECORDED.into_iter().filter(|_| same_arch) {
-            let Some(recorded) = metric::of_record(metric, time, counted) else { continue };
-            let mut predicted = metric::counted(metric, &built.run, self.counts(&built)?);
-            let mut known_error = None;
-            if predicted.is_none() {
-                let model = self.predicted(&built, time)?;
-                predicted = metric::of_record(metric, Some(model), Some(model));
-                let is_time = predicted.is_some() && metric::follows_from_time(metric);
-                known_error = model.time.as_ref().and_then(|time| time.known_error);
-                known_error = known_error.filter(|_| is_time);
-            }
-            figures.push(Figure { name, predicted, known_error, recorded });
+        for metric in RECORDED {
+            figures.extend(self.figure_of(&built, metric::in_words(metric), metric)?);
         }
         Ok(Shown {
             kernel: source_text(&built.run),
@@ -420,8 +435,50 @@ impl<'a> Workbench<'a> {
             access,
             rules: built.rules.clone(),
             figures,
-            device: time.filter(|_| same_arch).and_then(|record| record.device.clone()),
+            device: time.and_then(|record| record.device.clone()),
         })
+    }
+
+    /// The records of a run: of its time, and of its counters. A record is of one
+    /// device: none where the run is counted by the rules of another.
+    pub(crate) fn records(&self, built: &Built) -> (Option<&RunRecord>, Option<&RunRecord>) {
+        let time = self.campaign.time(&built.run);
+        let counted = self.campaign.counted(&built.run);
+        let same_arch = |record: &&RunRecord| record.arch.as_deref() == Some(built.arch.as_str());
+        (time.filter(same_arch), counted.filter(same_arch))
+    }
+
+    /// A quantity of records as the model has it.
+    fn predicted_quantity(
+        &self,
+        built: &Built,
+        metric: &str,
+    ) -> Result<Option<Quantity>, LabError> {
+        let counted = metric::counted(metric, &built.run, self.counts(built)?);
+        if counted.is_some() {
+            return Ok(counted);
+        }
+        let model = self.predicted(built, self.records(built).0)?;
+        Ok(metric::of_record(metric, Some(model), Some(model)))
+    }
+
+    /// A recorded quantity of a run beside what the model has; none where it is not
+    /// recorded.
+    pub(crate) fn figure_of(
+        &self,
+        built: &Built,
+        name: &'static str,
+        metric: &str,
+    ) -> Result<Option<Figure>, LabError> {
+        let (time, counted) = self.records(built);
+        let Some(recorded) = metric::of_record(metric, time, counted) else { return Ok(None) };
+        let predicted = self.predicted_quantity(built, metric)?;
+        let mut known_error = None;
+        if predicted.is_some() && metric::follows_from_time(metric) {
+            let model = self.predicted(built, time)?;
+            known_error = model.time.as_ref().and_then(|time| time.known_error);
+        }
+        Ok(Some(Figure { name, predicted, known_error, recorded }))
     }
 
     /// Something wrong in `lab.toml`.
@@ -430,14 +487,14 @@ impl<'a> Workbench<'a> {
     }
 }
 
-/// What is shown of a record, in words and by metric.
-const RECORDED: [(&str, &str); 6] = [
-    ("time", "seconds"),
-    ("requested bytes", "requested_bytes_per_s"),
-    ("sectors, all accesses", "sectors"),
-    ("sectors per load request", "global_ld.sectors/request"),
-    ("read from DRAM", "dram_read_bytes"),
-    ("written to DRAM", "dram_write_bytes"),
+/// What is shown of the records of a point.
+const RECORDED: [&str; 6] = [
+    "seconds",
+    "requested_bytes_per_s",
+    "sectors",
+    "global_ld.sectors/request",
+    "dram_read_bytes",
+    "dram_write_bytes",
 ];
 
 /// An error of a run with the texts that it points into.

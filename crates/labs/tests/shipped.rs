@@ -227,6 +227,70 @@ fn what_is_recorded_is_predicted_beside_it() {
 }
 
 #[test]
+fn an_answer_of_times_or_traffic_shows_both_sides() {
+    let (mut races, mut numbers, mut doubtful) = (0, 0, 0);
+    for lab in labs() {
+        let bench = bench(&lab, None);
+        for question in &lab.document.question {
+            let about = format!("{} {}", lab.name, question.id);
+            let compared = bench.compare(question).unwrap_or_else(|error| panic!("{error}"));
+            if question.kind == Kind::FasterWhich {
+                let compared = compared.as_ref().unwrap_or_else(|| panic!("{about}"));
+                let runs: Vec<&str> = compared.rows.iter().map(|row| row.run.as_str()).collect();
+                let racers: Vec<&str> = question.racer.iter().map(|r| r.name.as_str()).collect();
+                assert_eq!(runs, racers, "{about}");
+                races += 1;
+            }
+            // What the question's expressions say, with the values they name.
+            let mut says: String = question.expect.iter().cloned().collect();
+            says.extend(question.choice.iter().map(|choice| choice.holds.as_str()));
+            for _ in 0..3 {
+                let values = lab.document.value.iter().filter(|(name, _)| says.contains(*name));
+                let more: String = values.map(|(_, text)| text.as_str()).collect();
+                says.push_str(&more);
+            }
+            if says.contains("record.") {
+                assert!(compared.is_some(), "{about}");
+            }
+            let Some(compared) = compared else { continue };
+            numbers += usize::from(question.kind == Kind::Number);
+            for row in &compared.rows {
+                let about = format!("{about}: {row:?}");
+                let Some(predicted) = row.figure.predicted else {
+                    let nothing = row.metric == "copy_bytes_per_s" || row.run == "pinned";
+                    assert!(nothing, "{about}");
+                    continue;
+                };
+                assert_eq!(predicted.unit, row.figure.recorded.unit, "{about}");
+                let is_time = matches!(predicted.unit, Unit::Seconds | Unit::BytesPerSecond);
+                assert_eq!(row.figure.known_error.is_some(), is_time, "{about}");
+            }
+            let pinned = compared.rows.iter().any(|row| row.run == "pinned");
+            assert_eq!(compared.by_model.is_none(), pinned || question.kind == Kind::Choice);
+            doubtful += usize::from(!compared.caveats.is_empty());
+        }
+    }
+    assert!(races >= 15 && numbers >= 5 && doubtful >= 3, "{races} {numbers} {doubtful}");
+}
+
+#[test]
+fn a_number_made_of_records_is_compared_whatever_values_lie_between() {
+    let lab = lab(3);
+    let bench = bench(&lab, None);
+    let copy = lab.document.question.iter().find(|q| q.id == "copy").expect("a question");
+    let compared = bench.compare(copy).unwrap_or_else(|error| panic!("{error}")).expect("times");
+    let points: Vec<&str> = compared.rows.iter().map(|row| row.point.as_str()).collect();
+    assert_eq!((points.len(), points.contains(&"a"), points.contains(&"m")), (2, true, true));
+    let value = |point: &str| {
+        let row = compared.rows.iter().find(|row| row.point == point).expect("a row");
+        row.figure.predicted.expect("predicted").value
+    };
+    let growth = value("m") / value("a") - 1.0;
+    let words = record::units::percent(growth);
+    assert_eq!(compared.by_model.as_deref(), Some(words.as_str()));
+}
+
+#[test]
 fn a_conversation_teaches() {
     let lab = lab(2);
     let bench = bench(&lab, None);

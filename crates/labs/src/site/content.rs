@@ -1,11 +1,12 @@
 //! What the pages say: a lab with its figures computed, as the templates name it.
 
 use super::markdown::{anchor, html_of, inline_html_of};
+use crate::comparison::Comparison;
 use crate::document::{Exercise, Kind, Question};
 use crate::error::LabError;
 use crate::question::Posed;
 use crate::show;
-use crate::workbench::{Shown, Workbench};
+use crate::workbench::{Figure, Shown, Workbench};
 use record::units;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -61,6 +62,16 @@ struct QuestionContent {
     wrong: Vec<WrongContent>,
     device: Option<String>,
     figures: Vec<FigureContent>,
+    comparison: Option<ComparisonContent>,
+}
+
+/// What an answer is made of.
+#[derive(Clone, Debug, Serialize)]
+struct ComparisonContent {
+    device: String,
+    rows: Vec<FigureContent>,
+    by_model: Option<String>,
+    caveats: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -84,7 +95,7 @@ struct WrongContent {
 
 #[derive(Clone, Debug, Serialize)]
 struct FigureContent {
-    name: &'static str,
+    name: String,
     predicted: Option<String>,
     known_error: Option<String>,
     recorded: String,
@@ -173,12 +184,8 @@ fn of_question(
         }),
         _ => None,
     };
-    let figures = pictured.iter().flat_map(|shown| &shown.figures).map(|figure| FigureContent {
-        name: figure.name,
-        predicted: figure.predicted.map(|quantity| quantity.to_string()),
-        known_error: figure.known_error.map(units::percent),
-        recorded: figure.recorded.to_string(),
-    });
+    let figures = pictured.iter().flat_map(|shown| &shown.figures);
+    let figures = figures.map(|figure| of_figure(figure.name.to_owned(), figure));
     // Its place on a page; the page's own anchors start otherwise.
     let id = format!("q-{}", question.id);
     Ok(QuestionContent {
@@ -200,7 +207,28 @@ fn of_question(
             .collect(),
         device: pictured.and_then(|shown| shown.device.clone()),
         figures: figures.collect(),
+        comparison: workbench.compare(question)?.map(of_comparison),
     })
+}
+
+fn of_figure(name: String, figure: &Figure) -> FigureContent {
+    FigureContent {
+        name,
+        predicted: figure.predicted.map(|quantity| quantity.to_string()),
+        known_error: figure.known_error.map(units::percent),
+        recorded: figure.recorded.to_string(),
+    }
+}
+
+fn of_comparison(comparison: Comparison) -> ComparisonContent {
+    let row =
+        |row: &crate::Compared| of_figure(format!("{}: {}", row.run, row.figure.name), &row.figure);
+    ComparisonContent {
+        rows: comparison.rows.iter().map(row).collect(),
+        device: comparison.device,
+        by_model: comparison.by_model,
+        caveats: comparison.caveats,
+    }
 }
 
 fn options(posed: &Posed) -> Vec<OptionContent> {
