@@ -61,7 +61,7 @@ fn what_a_lab_predicts_is_what_sim_predicts() {
             record::units::seconds(seconds),
             record::units::percent(error)
         );
-        let row = format!("strided, read, stride = {stride}: time");
+        let row = format!("  stride = {stride}: time");
         let line = text.lines().find(|line| line.contains(&row));
         let line = line.unwrap_or_else(|| panic!("{row} is missing in\n{text}"));
         assert!(line.ends_with(&wanted), "{wanted} is not in {line}");

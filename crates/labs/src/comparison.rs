@@ -39,7 +39,8 @@ pub struct Compared {
 
 /// A run's time with all that limits what it tells.
 struct Timed {
-    run: String,
+    /// Its place among the figures.
+    place: usize,
     seconds: f64,
     spread: Option<Spread>,
     known_error: Option<f64>,
@@ -73,35 +74,46 @@ impl Workbench<'_> {
             };
             device = device.or_else(|| time.and_then(|record| record.device.clone()));
             let run = match racer {
-                Some(racer) => racer.to_owned(),
-                None => self.label(&built.run.scenario, point)?,
+                Some(racer) => vec![racer.to_owned()],
+                None => self.parts_of(&built.run.scenario, point)?,
             };
             if metric == "seconds" {
                 times.push(Timed {
-                    run: run.clone(),
+                    place: rows.len(),
                     seconds: figure.recorded.value,
                     spread: time.and_then(|record| record.spread),
                     known_error: figure.known_error,
                 });
             }
-            rows.push(Compared { run, point: name, metric, figure });
+            rows.push((run, name, metric, figure));
         }
         let Some(device) = device else { return Ok(None) };
+        let common = shared(rows.iter().map(|(run, ..)| &run[..]));
+        let rows: Vec<Compared> = rows
+            .into_iter()
+            .map(|(run, point, metric, figure)| {
+                // All runs may be the same: their last part stays.
+                let first = common.min(run.len().saturating_sub(1));
+                Compared { run: run[first..].join(", "), point, metric, figure }
+            })
+            .collect();
         // The device's own copy is what others are held against: nothing predicts it.
         let all = rows
             .iter()
             .all(|row| row.figure.predicted.is_some() || row.metric == metric::YARDSTICK);
         let by_model = if all { self.by_model(question, &rows)? } else { None };
-        Ok(Some(Comparison { device, rows, by_model, caveats: caveats(times) }))
+        let name = |timed: &Timed| rows[timed.place].run.as_str();
+        let caveats = caveats(times, name);
+        Ok(Some(Comparison { device, rows, by_model, caveats }))
     }
 
     /// Points and quantities of records that an expression names, those in the values
     /// that it names included.
-    fn recorded_in<'q>(
+    fn recorded_in(
         &self,
         text: &str,
         seen: &mut BTreeSet<String>,
-        found: &mut Vec<(String, String, Option<&'q str>)>,
+        found: &mut Vec<(String, String, Option<&str>)>,
     ) -> Result<(), LabError> {
         let parsed = Expression::parse(text).map_err(|error| self.wrong(error))?;
         for name in parsed.names() {
@@ -124,8 +136,8 @@ impl Workbench<'_> {
         Ok(())
     }
 
-    /// A point's run in words: `strided, read, stride = 2`.
-    fn label(&self, scenario: &str, point: &Point) -> Result<String, LabError> {
+    /// A point's run in words, what sets it apart last: `strided`, `read`, `stride = 2`.
+    fn parts_of(&self, scenario: &str, point: &Point) -> Result<Vec<String>, LabError> {
         let mut parts = vec![scenario.to_owned()];
         parts.extend(point.variant.clone());
         for (name, setting) in &point.params {
@@ -135,7 +147,7 @@ impl Workbench<'_> {
             };
             parts.push(format!("{name} = {value}"));
         }
-        Ok(parts.join(", "))
+        Ok(parts)
     }
 
     /// The answer by predictions alone.
@@ -173,14 +185,23 @@ impl Workbench<'_> {
     }
 }
 
-/// What the two fastest times can't tell.
-fn caveats(mut times: Vec<Timed>) -> Vec<String> {
+/// How many of the first parts all runs have in common.
+fn shared<'a>(runs: impl Iterator<Item = &'a [String]>) -> usize {
+    let first = |a: &'a [String], b: &'a [String]| -> &'a [String] {
+        let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        a.split_at(same).0
+    };
+    runs.reduce(first).map_or(0, <[String]>::len)
+}
+
+/// What the two fastest times can't tell; `name` has the words for a run.
+fn caveats<'a>(mut times: Vec<Timed>, name: impl Fn(&Timed) -> &'a str) -> Vec<String> {
     times.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let [fastest, next, ..] = &times[..] else { return Vec::new() };
     let mut caveats = Vec::new();
     let apart = next.seconds / fastest.seconds - 1.0;
-    let between =
-        format!("“{}” and “{}” are {} apart", fastest.run, next.run, units::percent(apart));
+    let (first, second) = (name(fastest), name(next));
+    let between = format!("“{first}” and “{second}” are {} apart", units::percent(apart));
     let overlap = fastest
         .spread
         .zip(next.spread)
@@ -206,25 +227,37 @@ fn caveats(mut times: Vec<Timed>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn timed(run: &str, seconds: f64, samples: &[f64], known_error: f64) -> Timed {
-        let run = run.to_owned();
-        Timed { run, seconds, spread: Spread::of(samples), known_error: Some(known_error) }
+    fn named(timed: &Timed) -> &'static str {
+        ["a", "b", "c"][timed.place]
+    }
+
+    #[test]
+    fn runs_are_told_apart_by_what_they_do_not_share() {
+        let run = |parts: &[&str]| -> Vec<String> { parts.iter().map(|p| (*p).into()).collect() };
+        let runs = [run(&["s", "read", "n = 1"]), run(&["s", "read", "n = 2"]), run(&["s", "to"])];
+        assert_eq!(shared(runs[..2].iter().map(|run| &run[..])), 2);
+        assert_eq!(shared(runs.iter().map(|run| &run[..])), 1);
+        assert_eq!(shared(std::iter::empty()), 0);
+    }
+
+    fn timed(place: usize, seconds: f64, samples: &[f64], known_error: f64) -> Timed {
+        Timed { place, seconds, spread: Spread::of(samples), known_error: Some(known_error) }
     }
 
     #[test]
     fn what_cannot_be_told_is_said_of_the_two_fastest() {
-        let slow = || timed("c", 9.0, &[9.0, 9.0], 0.2);
-        let of = |a: Timed, b: Timed| caveats(vec![slow(), b, a]);
+        let slow = || timed(2, 9.0, &[9.0, 9.0], 0.2);
+        let of = |a: Timed, b: Timed| caveats(vec![slow(), b, a], named);
         // Samples overlap, and the difference is below the error.
-        let both = of(timed("a", 1.0, &[0.9, 1.2], 0.01), timed("b", 1.02, &[1.0, 1.1], 0.05));
+        let both = of(timed(0, 1.0, &[0.9, 1.2], 0.01), timed(1, 1.02, &[1.0, 1.1], 0.05));
         assert_eq!(both.len(), 2, "{both:?}");
         assert!(both[0].starts_with("“a” and “b” are 2") && both[0].contains("recording"));
         assert!(both[1].contains("5 %") && both[1].contains("the model does not tell"), "{both:?}");
         // Apart by more than the noise, by less than the error; and by more than both.
-        let one = of(timed("a", 1.0, &[1.0, 1.0], 0.05), timed("b", 1.02, &[1.02, 1.02], 0.01));
+        let one = of(timed(0, 1.0, &[1.0, 1.0], 0.05), timed(1, 1.02, &[1.02, 1.02], 0.01));
         assert!(one.len() == 1 && one[0].contains("the model"), "{one:?}");
-        let none = of(timed("a", 1.0, &[1.0, 1.0], 0.05), timed("b", 2.0, &[2.0, 2.0], 0.05));
+        let none = of(timed(0, 1.0, &[1.0, 1.0], 0.05), timed(1, 2.0, &[2.0, 2.0], 0.05));
         assert_eq!(none, Vec::<String>::new());
-        assert_eq!(caveats(vec![slow()]), Vec::<String>::new());
+        assert_eq!(caveats(vec![slow()], named), Vec::<String>::new());
     }
 }
