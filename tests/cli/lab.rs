@@ -39,8 +39,7 @@ fn a_lab_is_run_through_a_pipe() {
 
 #[test]
 fn what_a_lab_predicts_is_what_sim_predicts() {
-    // A sweep of five, and a race without a picture: what is simulated of a run depends
-    // on how many the scenario has.
+    // What is simulated of a run depends on how many runs the scenario has.
     let text = stdout(&run(&["lab", "run", "2"], &"\n".repeat(9)));
     for stride in ["1", "2"] {
         let output = coalescope(&[
