@@ -20,6 +20,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Runs of a scenario that has fewer are simulated as if there were so many: nobody
+/// waits for a second after each answer.
+const LEAST_TOGETHER: usize = 8;
+
 /// Values that name values: more than this deep is a circle.
 const DEEPEST: usize = 32;
 
@@ -42,7 +46,8 @@ pub(crate) struct Built {
     /// Compute capability of the rules.
     arch: String,
     /// Runs of the scenario, which share the second or so in which what they move is
-    /// simulated: as in `coalescope sim`, so that the figures are the same.
+    /// simulated: as in `coalescope sim`, so that the figures are the same, or
+    /// [`LEAST_TOGETHER`].
     together: usize,
     counts: OnceCell<LaunchCounts>,
     predicted: OnceCell<RunRecord>,
@@ -310,6 +315,7 @@ impl<'a> Workbench<'a> {
         })?;
         let run = plan.build().map_err(LabError::Scenario)?;
         let together = scenario.runs(&[], Options::default()).map_or(1, |plans| plans.len());
+        let together = together.max(LEAST_TOGETHER);
         let built = Rc::new(Built {
             run,
             rules,
