@@ -193,7 +193,7 @@ Exit codes: 0 compared, 2 bad input (the rest is compared all the same).")]
     #[command(after_help = "Examples:
   coalescope lab list
   coalescope lab run 2                                  a conversation in the terminal
-  coalescope lab show 2 --seed 7 --answers > mine.toml  the questions as a file to fill in
+  coalescope lab show 2 --seed 7 --answers > answers.toml  the questions as a file to fill in
   coalescope lab show 2 --start > exercise.toml         the scenario to improve
   coalescope lab grade 2 exercise.toml                  the mark, with reasons
   coalescope lab grade 2 submissions/ -o class.csv      a folder: one row a file

@@ -549,11 +549,18 @@ fn refuse(key: &'static str, reason: String) -> Result<(), RuleError> {
     Err(RuleError::Value { key, reason })
 }
 
+/// Most bytes of a line, a sector or a bank's word: what 32 lanes move of them can be
+/// counted.
+const LARGEST: u32 = 1 << 16;
+
 fn require_power_of_two(key: &'static str, value: u32, least: u32) -> Result<(), RuleError> {
-    if value.is_power_of_two() && value >= least {
+    if value.is_power_of_two() && (least..=LARGEST).contains(&value) {
         return Ok(());
     }
-    refuse(key, alloc::format!("{value} is no power of two of at least {least}"))
+    refuse(
+        key,
+        alloc::format!("{value} is no power of two of at least {least} and at most {LARGEST}"),
+    )
 }
 
 impl RuleData {

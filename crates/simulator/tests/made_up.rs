@@ -111,6 +111,7 @@ fn an_impossible_file_is_refused_with_its_key() {
         ("sector_bytes = 64", "sector_bytes = 48", "cache.sector_bytes"),
         ("sector_bytes = 64", "sector_bytes = 16", "cache.sector_bytes"),
         ("line_bytes = 256", "line_bytes = 32", "cache.line_bytes"),
+        ("line_bytes = 256", "line_bytes = 2147483648", "cache.line_bytes"),
         ("hash = [0b101]", "hash = []", "tag.hash"),
         ("hash = [0b101]", "hash = [1, 2, 4, 8, 16, 32]", "tag.hash"),
         ("[data]\nbanks = 16", "[data]\nbanks = 128", "data.banks"),

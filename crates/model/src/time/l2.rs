@@ -62,19 +62,19 @@ pub(super) fn writes(input: &Input<'_>) -> Result<f64, Missing> {
 /// it, counting into 256 and into 8192 bins takes as long as it was measured to.
 const SLICE_STRETCH_BYTES: f64 = 512.0;
 
-/// Sectors of reductions and atomics that a slice has under way. Assumed: no
-/// benchmark measures it; with it, counting into 8192, into 65,536 and into a
-/// million bins takes as long as it was measured to.
-const ATOMICS_UNDER_WAY: f64 = 32.0;
+/// Sectors of reductions and atomics that the slices have under way, all together.
+/// Assumed: no benchmark measures it; with it, counting into 8192, into 65,536 and
+/// into a million bins takes as long as it was measured to.
+const ATOMICS_UNDER_WAY: f64 = 1280.0;
 
 /// Reductions and atomics of one access: seconds of the slices were each as busy as
 /// the others, and of the busiest one.
 ///
 /// A slice takes a sector in less time than it takes to change one: who comes to a
 /// sector that is still being changed waits. That is who finds another lane of
-/// its request there before, and by chance whoever comes where few sectors are in a
-/// slice. Slices take turns at stretches of memory, so few bins are in few slices,
-/// and some slices have one stretch more than the others.
+/// its request there before, and by chance whoever comes where there are few
+/// sectors. Slices take turns at stretches of memory, so few bins are in few slices,
+/// and some slices have one stretch more than the others to change.
 fn atomics_of(input: &Input<'_>, atomics: &Atomics) -> Result<[f64; 2], Missing> {
     if atomics.sectors <= 0.0 {
         return Ok([0.0; 2]);
@@ -87,15 +87,15 @@ fn atomics_of(input: &Input<'_>, atomics: &Atomics) -> Result<[f64; 2], Missing>
     // As many as the rate of all of them is that of one.
     let slices = (input.get(Constant::L2AtomicRequestRate)? / one.max(1.0)).max(1.0);
     let stretches = (atomics.bytes / SLICE_STRETCH_BYTES).ceil().max(1.0);
-    let here = stretches.min(slices);
-    let sectors_of_a_slice = (atomics.bytes / SECTOR_BYTES / here).max(1.0);
-    let by_chance = (ATOMICS_UNDER_WAY / sectors_of_a_slice).min(1.0);
+    let sectors = (atomics.bytes / SECTOR_BYTES).max(1.0);
+    let by_chance = (ATOMICS_UNDER_WAY / sectors).min(1.0);
     let repeated = (atomics.repeated / atomics.sectors).clamp(0.0, 1.0);
     let waits = 1.0 - (1.0 - repeated) * (1.0 - by_chance);
     let alone = input.at_rate(atomics.sectors, Constant::L2AtomicRate)?;
     let all = alone + waits * (input.at_rate(atomics.sectors, met)? - alone).max(0.0);
     let share = ((stretches / slices).ceil() / stretches).max(slices.recip());
-    Ok([all, all * slices * share])
+    let busiest = input.at_rate(waits * share * atomics.sectors, Constant::L2SameAddressRate)?;
+    Ok([all, busiest])
 }
 
 /// Bytes of a sector.

@@ -11,13 +11,8 @@ const SECTOR_BYTES: f64 = 32.0;
 /// an SM.
 pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
     let work = input.work;
-    // Its warps start one after the other, and so fast as their first instructions
-    // are issued.
     let each = work.instructions / work.warps().max(1.0);
-    let first = input.at_rate(each / trips_together(work), Constant::IssueRate)?;
-    let start = input.get(Constant::WarpStart)?.max(first);
-    let mut clocks = f64::from(work.shape.warps) * start;
-    clocks += passage(input)?;
+    let mut clocks = together(input, trips_together(work))?;
     if work.global_round_trips > 0.0 {
         clocks += work.global_round_trips * global_latency(input)?;
     }
@@ -37,7 +32,19 @@ pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
     input.at_rate(clocks * input.waves.turns + again, Constant::SmClock)
 }
 
-/// Seconds of the round trips that no barrier is there for, and the share of the
+/// Clocks that a block's warps spend one after the other, where `trips` round trips
+/// stand between two barriers: they start as fast as their first instructions are
+/// issued, and what they ask for comes through one way.
+fn together(input: &Input<'_>, trips: f64) -> Result<f64, Missing> {
+    let work = input.work;
+    let each = work.instructions / work.warps().max(1.0);
+    let first = input.at_rate(each / trips, Constant::IssueRate)?;
+    let start = input.get(Constant::WarpStart)?.max(first);
+    Ok(f64::from(work.shape.warps) * start + passage(input, trips)?)
+}
+
+/// Seconds of the round trips that no barrier is there for, less what warps gain by
+/// drifting apart in them; and the share of the
 /// round trips that there is one for.
 pub(super) fn without_barrier(input: &Input<'_>) -> Result<(f64, f64), Missing> {
     let (trips, barriers) = (input.work.global_round_trips, input.work.barriers_per_block);
@@ -45,7 +52,8 @@ pub(super) fn without_barrier(input: &Input<'_>) -> Result<(f64, f64), Missing> 
     if free <= 0.0 {
         return Ok((0.0, 1.0));
     }
-    let clocks = free * global_latency(input)? * input.waves.turns;
+    let drift = together(input, 1.0)? - together(input, trips_together(input.work))?;
+    let clocks = (free * global_latency(input)? - drift) * input.waves.turns;
     Ok((input.at_rate(clocks, Constant::SmClock)?, 1.0 - free / trips))
 }
 
@@ -53,13 +61,12 @@ pub(super) fn without_barrier(input: &Input<'_>) -> Result<(f64, f64), Missing> 
 /// the other: its warps ask at the same time, and it ends with the last of them.
 /// Between two barriers that is so for their first round trip; then they drift
 /// apart, and each waits for its own.
-fn passage(input: &Input<'_>) -> Result<f64, Missing> {
+fn passage(input: &Input<'_>, trips: f64) -> Result<f64, Missing> {
     let (work, moved) = (input.work, input.moved);
     let sent = moved.l2_write_sectors + moved.l2_atomic_sectors;
     let clocks = input.at_rate(moved.l2_read_sectors, Constant::L2ReadRatePerSm)?
         + input.at_rate(sent, Constant::L2WriteRatePerSm)?
         + input.at_rate(work.data_wavefronts, Constant::DataRate)?;
-    let trips = trips_together(work);
     let own = (1.0 - trips.recip()) / f64::from(work.shape.warps.max(1));
     Ok(clocks / work.blocks.max(1.0) * (trips.recip() + own))
 }
