@@ -24,8 +24,9 @@ fn main() -> ExitCode {
     }
     match run(&cli.command) {
         Ok(code) => code,
-        // The reader has what it wanted.
-        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        // The reader has what it wanted. What would have come is not known, so this is no
+        // success, but what a shell says of a program that a closed pipe ends.
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::from(141),
         Err(error) => {
             let red = anstyle::AnsiColor::Red.on_default().bold();
             anstream::eprintln!("{red}error{red:#}: {error:#}");

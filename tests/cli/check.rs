@@ -117,7 +117,7 @@ error: `load` has a unique efficiency of 50 %, less than 80 %
    |      ^^^^^^^^^ 8 sectors a request: 256 B moved, 128 B of them used
    |
    = note: the first warp: the lanes lie 8 B apart and take 4 B each: 8 sectors, 128 of 256 B moved are used
-   = help: Store every 2nd element of `in` side by side: 2 arrays in place of one (SoA): 50 % → 100 %, 8 → 4 sectors per request. `coalescope explain a --access 1` shows it lane by lane
+   = help: Store every 2nd element of `in` side by side: 2 arrays in place of one (SoA): 50 % → 100 %, 8 → 4 sectors per request. `coalescope explain a.toml --access 1` shows it lane by lane
 
 ";
     similar_asserts::assert_eq!(stderr(&output), expected);
@@ -467,6 +467,25 @@ fn assert_kept(name: &str, log: &Value) {
         kept,
         "{path} differs: set {BLESS}=1 to accept it, then validate it (tests/sarif/README.md)"
     );
+}
+
+/// In a pipe to a reader that goes away, as `head` does.
+#[test]
+fn a_closed_pipe_makes_no_failing_check_good() {
+    let folder = Folder::with("a.toml", &scenario("2 * i", ""));
+    for _ in 0..5 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_coalescope"))
+            .args(["check", "a.toml", "--sarif", "log.sarif"])
+            .current_dir(folder.path())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the binary starts");
+        drop(child.stdout.take());
+        let status = child.wait().expect("it ends");
+        assert!(matches!(status.code(), Some(1 | 141)), "{status}");
+        assert!(folder.read("log.sarif").contains("global-efficiency"));
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use advise::check::{Baseline, Check, Invocation, Policy, Report, Subject, Thresh
 use anstyle::AnsiColor;
 use anyhow::{Context, Result};
 use scenario::diagnostic::Style;
-use scenario::{Options, Scenario};
+use scenario::source::SourceId;
+use scenario::{Options, Run, Scenario};
 use simulator::RuleSet;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -48,8 +49,12 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode> {
         (false, true) => 1,
         (false, false) => 0,
     };
+    // The file first: whoever reads what is said may go away before its end.
+    if let Some(path) = args.sarif.as_ref().filter(|path| path.as_path() != Path::new("-")) {
+        write_sarif(path, &report, code)?;
+    }
     say(&report, args, complaints.any())?;
-    if let Some(path) = &args.sarif {
+    if let Some(path) = args.sarif.as_ref().filter(|path| path.as_path() == Path::new("-")) {
         write_sarif(path, &report, code)?;
     }
     Ok(match code {
@@ -107,10 +112,16 @@ fn judge(
     check: &mut Check,
     complaints: &mut Complaints,
 ) {
+    let by_name = args.selection.scenarios.iter().any(|named| named == scenario.name());
+    let called = |run: &Run| match run.sources.find(SourceId(0)) {
+        Some(file) if !by_name => file.path.display().to_string(),
+        _ => scenario.name().to_owned(),
+    };
     for plan in runs(scenario, &args.selection, Options::default(), complaints) {
         for (arch, rules) in rules {
             match predict(&plan, arch, rules, args.exact) {
                 Ok(prediction) => check.add(&Subject {
+                    called: &called(&prediction.run),
                     plan: &plan,
                     run: &prediction.run,
                     arch,

@@ -65,6 +65,13 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
             return Ok(bad_input());
         }
     };
+    // The file first: whoever reads what is said may go away before its end.
+    if let (Some(path), Some(first)) = (&args.svg, found.first()) {
+        let title = format!("{}{named}: {}", built.scenario, title(&built, first));
+        let notes = sentences(rules, first, advice.iter().find(|a| a.site == first.site));
+        let picture = draw::svg_with_notes(rules, &first.access, &title, &notes);
+        write_whole(path, picture.as_bytes())?;
+    }
     for occurrence in &found {
         let title = title(&built, occurrence);
         let bold = anstyle::Style::new().bold();
@@ -75,12 +82,6 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
             "\n{}\n",
             reason(rules, occurrence, advice.iter().find(|advice| advice.site == occurrence.site))
         )?;
-    }
-    if let (Some(path), Some(first)) = (&args.svg, found.first()) {
-        let title = format!("{}{named}: {}", built.scenario, title(&built, first));
-        let notes = sentences(rules, first, advice.iter().find(|a| a.site == first.site));
-        let picture = draw::svg_with_notes(rules, &first.access, &title, &notes);
-        write_whole(path, picture.as_bytes())?;
     }
     Ok(GOOD)
 }

@@ -61,6 +61,12 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<ExitCode> {
     if let Some(best) = found.best() {
         kept(plan, best, rules, args.write.as_deref())?;
     }
+    // The file first: whoever reads what is said may go away before its end.
+    if let (Some(path), Some(best)) = (&args.write, found.best()) {
+        write_whole(path, best.toml.as_bytes())?;
+        let note = AnsiColor::Cyan.on_default().bold();
+        anstream::eprintln!("{note}note{note:#}: wrote {}", path.display());
+    }
     let errors = KnownErrors::shipped();
     let known_error = profile
         .as_ref()
@@ -79,11 +85,6 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<ExitCode> {
                 "Shared arrays keep their shape here; `coalescope explain` counts their pads and swizzles."
             )?;
         }
-    }
-    if let (Some(path), Some(best)) = (&args.write, found.best()) {
-        write_whole(path, best.toml.as_bytes())?;
-        let note = AnsiColor::Cyan.on_default().bold();
-        anstream::eprintln!("{note}note{note:#}: wrote {}", path.display());
     }
     Ok(GOOD)
 }
@@ -354,7 +355,13 @@ fn report(
         writeln!(out, "{dim}not tried: {} ({reason}){dim:#}", layout.replace('`', ""))?;
     }
     match found.best() {
-        None => writeln!(out, "\nThe present layout is the best of these.")?,
+        None if found.refused.is_empty() => {
+            writeln!(out, "\nThe present layout is the best of these.")?;
+        }
+        None => writeln!(
+            out,
+            "\nThe present layout is the best of those that were tried; others were not, see above."
+        )?,
         Some(best) => {
             let name = best.layout.to_string().replace('`', "");
             if timed.is_some_and(|timed| timed.is_within_known_error(best)) {

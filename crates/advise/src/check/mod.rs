@@ -72,6 +72,8 @@ pub struct Policy {
 /// A counted run.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
+    /// What the command calls the scenario by: a shipped one's name, or a path.
+    pub called: &'a str,
     /// What it was made of.
     pub plan: &'a RunPlan,
     /// The run.
@@ -477,7 +479,7 @@ fn reason(subject: &Subject<'_>, id: SiteId) -> (Vec<String>, String) {
     }
     let look = format!(
         "`coalescope explain {} --access {}` shows it lane by lane",
-        subject.run.scenario,
+        subject.called,
         id.0 + 1
     );
     let options = Options { accesses: ADVICE_ACCESSES, ..Options::default() };
