@@ -11,7 +11,7 @@ static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 pub(crate) const SPLIT: &str = include_str!("../model/split.toml");
 
 /// The recorded campaigns on an H200: files of run records, packed by gzip.
-pub(crate) const RECORDED: [(&str, &[u8]); 6] = [
+pub(crate) const RECORDED: [(&str, &[u8]); 8] = [
     (
         "tests/hardware/h200/2026-11-30/counters.jsonl.gz",
         include_bytes!("../../tests/hardware/h200/2026-11-30/counters.jsonl.gz"),
@@ -35,6 +35,14 @@ pub(crate) const RECORDED: [(&str, &[u8]); 6] = [
     (
         "tests/hardware/h200/2026-12-01/judged-3-time.jsonl.gz",
         include_bytes!("../../tests/hardware/h200/2026-12-01/judged-3-time.jsonl.gz"),
+    ),
+    (
+        "tests/hardware/h200/2026-12-01/judged-4-counters.jsonl.gz",
+        include_bytes!("../../tests/hardware/h200/2026-12-01/judged-4-counters.jsonl.gz"),
+    ),
+    (
+        "tests/hardware/h200/2026-12-01/judged-4-time.jsonl.gz",
+        include_bytes!("../../tests/hardware/h200/2026-12-01/judged-4-time.jsonl.gz"),
     ),
 ];
 

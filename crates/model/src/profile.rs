@@ -223,11 +223,17 @@ constants! {
     DramLatencyDoubling = "dram_latency_doubling", "clk";
     /// Between an arithmetic instruction and one that uses its result.
     InstructionLatency = "instruction_latency", "clk/instruction";
-    /// A barrier of a whole block.
+    /// A barrier, whatever the warps of the block.
     BarrierLatency = "barrier_latency", "clk";
+    /// What each warp of the block adds to it.
+    BarrierWarp = "barrier_warp", "clk/warp";
 
     /// Warp instructions issued.
     IssueRate = "issue_rate", "instruction/clk/SM";
+    /// What a 32-bit product of 64 bits takes of issue, in other instructions.
+    WideIssue = "wide_issue", "1";
+    /// The same of a warp's part in a barrier.
+    BarrierIssue = "barrier_issue", "1";
     /// Memory instructions of 4 bytes a lane or less taken by the load/store unit.
     RequestRate = "request_rate", "request/clk/SM";
     /// Tag wavefronts.

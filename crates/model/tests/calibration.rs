@@ -57,6 +57,9 @@ fn truth() -> BTreeMap<Constant, f64> {
         (C::DataRate, 0.95),
         (C::TagRate, 0.8),
         (C::BarrierLatency, 24.0),
+        (C::BarrierWarp, 1.7),
+        (C::WideIssue, 1.9),
+        (C::BarrierIssue, 3.1),
         (C::L1Latency, 34.0),
         (C::SharedLatency, 25.0),
         (C::L2Latency, 220.0),
@@ -165,7 +168,17 @@ fn seconds(record: &RunRecord) -> f64 {
         }
         ("issue-chain", _) => work * c(C::InstructionLatency) / HZ,
         ("issue", _) => work / c(C::IssueRate) / HZ,
-        ("barrier", _) => work * c(C::BarrierLatency) * (p("threads") / 256.0).sqrt() / HZ,
+        ("issue-costs", variant) => {
+            let more = match variant {
+                "wide" => 16.0 * c(C::WideIssue),
+                "barrier" => 4.0 * c(C::BarrierIssue),
+                _ => 0.0,
+            };
+            work * (110.0 + more) / c(C::IssueRate) / HZ
+        }
+        ("barrier", _) => {
+            work * (c(C::BarrierLatency) + p("threads") / 32.0 * c(C::BarrierWarp)) / HZ
+        }
         ("shared-ways", _) => work * (0.2 + p("ways") / c(C::DataRate)) / HZ,
         ("l1-widths", "w4") => work / c(C::RequestRate) / HZ,
         ("l1-widths", _) => work / 0.4 / HZ,

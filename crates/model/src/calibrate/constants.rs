@@ -214,9 +214,43 @@ impl Solver<'_, '_> {
             lines(&by_ways).map(|(_, clks)| 1.0 / clks).filter(|rate| *rate > 0.0).collect();
         self.put(Constant::DataRate, &rates, Origin::Fitted, "shared-ways, 8 to 32 ways");
 
-        let barrier = self.clks(At::scenario("barrier").at(&[("threads", 256)]));
-        self.put(Constant::BarrierLatency, &barrier, Origin::Measured, "barrier, 256 threads");
+        self.barriers();
+        self.issue_costs();
         self.tag_rate(masks);
+    }
+
+    /// A barrier of a block is linear in its warps.
+    fn barriers(&mut self) {
+        let at = At::scenario("barrier");
+        let by_warps: Vec<(f64, Vec<f64>)> = self
+            .measurements
+            .values(at, "threads")
+            .into_iter()
+            .map(|threads| (threads as f64 / 32.0, self.clks(at.at(&[("threads", threads)]))))
+            .collect();
+        let (barriers, warps): (Vec<f64>, Vec<f64>) =
+            lines(&by_warps).map(|(barrier, warp)| (barrier, warp.max(0.0))).unzip();
+        self.put(Constant::BarrierLatency, &barriers, Origin::Fitted, "barrier");
+        self.put(Constant::BarrierWarp, &warps, Origin::Fitted, "barrier");
+    }
+
+    /// How much longer a pass takes with instructions of a kind than without, in
+    /// ordinary instructions.
+    fn issue_costs(&mut self) {
+        let at = |variant| At::variant("issue-costs", variant);
+        let Some(rate) = self.get(Constant::IssueRate) else { return };
+        let plain = self.clks(at("plain"));
+        for (constant, variant, number) in
+            [(Constant::WideIssue, "wide", 16.0), (Constant::BarrierIssue, "barrier", 4.0)]
+        {
+            let costs: Vec<f64> = self
+                .clks(at(variant))
+                .iter()
+                .zip(&plain)
+                .map(|(with, without)| (with - without) * rate / number)
+                .collect();
+            self.put(constant, &costs, Origin::Fitted, &format!("issue-costs:{variant}"));
+        }
     }
 
     fn tag_rate(&mut self, masks: Option<&[u64]>) {

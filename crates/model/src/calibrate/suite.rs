@@ -19,7 +19,7 @@ macro_rules! suite {
 }
 
 suite! {
-    "ramp", "dispatch", "turnaround", "issue", "issue-chain", "barrier", "shared-ways", "l1-widths", "l1-tags", "chase",
+    "ramp", "dispatch", "turnaround", "issue", "issue-chain", "issue-costs", "barrier", "shared-ways", "l1-widths", "l1-tags", "chase",
     "chase-many", "chase-shared", "l1-window", "l2-window", "l2", "dram", "dram-sparse", "in-flight", "atomics",
     "overlap", "overlap-sm", "phases", "loaded-latency", "store-merge",
 }

@@ -5,19 +5,30 @@ use super::{Input, Missing};
 use crate::traffic::LineAccesses;
 use crate::{Constant, Kind};
 
-/// Bytes read and written. Bytes of one kind alone have that kind's rate; a read
-/// byte and a written one together take what [`Constant::DramMixedRate`] says,
-/// for the bus turns around between them.
+/// Written bytes for each read one up to which every write waits for the bus to turn
+/// around. Measured up to this: four stores for each load lose as much a written
+/// byte as one for each.
+const WRITES_PER_READ: f64 = 4.0;
+
+/// Bytes read and written. Bytes of one kind alone have that kind's rate. Where there
+/// are reads as well, writes are held back and sent many at a time, and each time
+/// the bus turns around and back: what a written byte takes longer then is what
+/// [`Constant::DramMixedRate`], of as many bytes read as written, says.
 pub(super) fn bytes(input: &Input<'_>) -> Result<f64, Missing> {
     let (read, written) = (input.moved.dram_read_bytes, input.moved.dram_write_bytes);
     if input.profile.kind == Kind::Specification {
         return input.at_rate(read + written, Constant::DramPeak);
     }
-    let both = read.min(written);
-    let mixed = input.at_rate(2.0 * both, Constant::DramMixedRate)?;
-    let reads = input.at_rate(read - both, Constant::DramReadRate)?;
-    let writes = input.at_rate(written - both, Constant::DramWriteRate)?;
-    Ok(mixed + reads + writes)
+    let alone = |read: f64, written: f64| -> Result<f64, Missing> {
+        Ok(input.at_rate(read, Constant::DramReadRate)?
+            + input.at_rate(written, Constant::DramWriteRate)?)
+    };
+    let turned = written.min(WRITES_PER_READ * read);
+    if turned <= 0.0 {
+        return alone(read, written);
+    }
+    let turns = input.at_rate(2.0 * turned, Constant::DramMixedRate)? - alone(turned, turned)?;
+    Ok(alone(read, written)? + turns.max(0.0))
 }
 
 /// Lines: to open a granule takes longer than to go on in an open one, and

@@ -36,10 +36,14 @@ fn service(
     Ok(requests * one + (sectors - requests) / (SECTORS_PER_LINE - 1.0) * more)
 }
 
-/// Requests for sectors.
+/// Requests for sectors. A slice takes up one request at a time and gives out two
+/// sectors at a time: one for one or two sectors of a line, whichever they are, takes as
+/// long, one for three half as long again, one for four twice as long (measured
+/// with random lines in L2).
 pub(super) fn reads(input: &Input<'_>) -> Result<f64, Missing> {
-    let rates = [Constant::L2ReadRequestRate, Constant::L2ReadRate];
-    service(input, read_requests(input), input.moved.l2_read_sectors, rates)
+    let sectors = input.moved.l2_read_sectors;
+    let requests = input.at_rate(read_requests(input), Constant::L2ReadRequestRate)?;
+    Ok(requests.max(input.at_rate(sectors, Constant::L2ReadRate)?))
 }
 
 /// Requests with sectors. Those of which a part is written are merged with what L2

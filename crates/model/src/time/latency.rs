@@ -20,7 +20,9 @@ pub(super) fn round_trips(input: &Input<'_>) -> Result<f64, Missing> {
         clocks += work.shared_round_trips * input.get(Constant::SharedLatency)?;
     }
     if work.barriers_per_block > 0.0 {
-        clocks += work.barriers_per_block * input.get(Constant::BarrierLatency)?;
+        let each = input.get(Constant::BarrierLatency)?
+            + f64::from(work.shape.warps) * input.get(Constant::BarrierWarp)?;
+        clocks += work.barriers_per_block * each;
     }
     if work.instructions > 0.0 {
         // A warp starts one instruction a clock at most.

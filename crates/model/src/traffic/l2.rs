@@ -59,31 +59,48 @@ const NO_LINE: Way = Way { line: EMPTY, stamp: 0, valid: 0, dirty: 0, follows: f
 /// What stores have left of sectors that none of them wrote as a whole.
 #[derive(Clone, Copy, Default)]
 struct Parts {
-    /// The bytes written.
+    line: u64,
+    /// The bytes written since the line was last whole.
     bytes: u128,
-    /// In how many stores of one block, each soon after the one before.
-    stores: [u8; 4],
+    /// Sectors that the last store wrote parts of.
+    sectors: Sectors,
     /// Block and round of the last one.
     block: u64,
     round: u32,
 }
 
-/// Sectors that a store completed, and how many stores of parts of them it found.
+/// What a store gathered of what the block's store before it had left.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Completed {
-    pub(super) sectors: u32,
+pub(super) struct Gathered {
+    /// Sectors that it found parts of, and goes to L2 with as one.
     pub(super) parts: u32,
+    /// Of these, sectors that are whole with it.
+    pub(super) completed: u32,
 }
-
-/// Rounds after which a block's store of another part of a sector no longer finds the
-/// one before under way. Assumed: stores that follow each other do. Other warps'
-/// stores don't: a transpose by columns takes as long as parts of sectors do.
-const UNDER_WAY_ROUNDS: u32 = 2;
 
 impl Way {
     fn partial(&self) -> Sectors {
         self.dirty & !self.valid
     }
+}
+
+/// Who stores: a block, on an SM of the partition `near`.
+#[derive(Clone, Copy)]
+pub(super) struct Writer {
+    pub(super) block: u64,
+    pub(super) near: usize,
+}
+
+/// What a request stores of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Stored {
+    pub(super) sectors: Sectors,
+    /// Of these, those written as a whole.
+    pub(super) whole: Sectors,
+    /// The line's bytes that are written of the others.
+    pub(super) bytes: u128,
+    /// Whether the SM still holds what the statement before stored of the line.
+    pub(super) gathers: bool,
 }
 
 /// Sectored lines of 128 bytes, written back.
@@ -186,55 +203,46 @@ impl L2 {
     }
 
     /// A store of `sectors`, of which `whole` are written wholly, of the others
-    /// `bytes` of the line. Which of these it completed, soon after the block's stores
-    /// of the other parts.
-    pub(super) fn write(
-        &mut self,
-        block: u64,
-        near: usize,
-        line: u64,
-        sectors: Sectors,
-        whole: Sectors,
-        bytes: u128,
-    ) -> Completed {
+    /// `bytes` of the line. What it gathers, where an SM still holds parts that the
+    /// block's last statement stored (`gathers`).
+    pub(super) fn write(&mut self, from: Writer, line: u64, stored: Stored) -> Gathered {
+        let Stored { sectors, whole, bytes, gathers } = stored;
         let at = self.write_way(line, sectors);
-        let (near, home) = (near % self.partitions, self.home(line));
-        if near != home {
+        let (near, home) = (from.near % self.partitions, self.home(line));
+        if near != home && whole != 0 {
             let copy = self.touch(near, line);
             self.ways[copy].valid |= whole;
         }
         let way = &mut self.ways[at];
         way.valid |= whole;
-        let mut partial = sectors & !way.valid;
-        let mut completed = Completed::default();
-        if partial != 0 {
+        let now = sectors & !whole;
+        let mut gathered = Gathered::default();
+        if now != 0 {
             let parts = &mut self.parts[at];
-            if way.partial() == 0 {
-                *parts = Parts::default();
-            }
-            let ago = self.round.wrapping_sub(parts.round);
-            let soon = parts.block == block && (1..=UNDER_WAY_ROUNDS).contains(&ago);
-            parts.bytes |= bytes;
-            (parts.block, parts.round) = (block, self.round);
-            while partial != 0 {
-                let sector = partial.trailing_zeros();
-                partial &= partial - 1;
-                let stores = &mut parts.stores[sector as usize];
-                let before = if soon { *stores } else { 0 };
-                *stores = before.saturating_add(1);
-                if (parts.bytes >> (32 * sector)) as u32 == u32::MAX {
-                    way.valid |= 1 << sector;
-                    completed.sectors += u32::from(before > 0);
-                    completed.parts += u32::from(before);
-                }
-            }
+            let (same, ago) = (parts.line == line, self.round.wrapping_sub(parts.round));
+            let of_block = if same && parts.block == from.block { parts.sectors } else { 0 };
+            let before = if gathers && ago == 1 { of_block & now } else { 0 };
+            gathered.parts = before.count_ones();
+            *parts = Parts {
+                line,
+                bytes: bytes | if same && way.partial() != 0 { parts.bytes } else { 0 },
+                // Beside another warp's of the same statement.
+                sectors: now | if ago == 0 { of_block } else { 0 },
+                block: from.block,
+                round: self.round,
+            };
+            let is_whole = |sector: u32| (parts.bytes >> (32 * sector)) as u32 == u32::MAX;
+            let complete = (0..4).filter(|&sector| now >> sector & 1 != 0 && is_whole(sector));
+            let complete = complete.fold(0, |all, sector| all | 1 << sector);
+            gathered.completed = (before & complete).count_ones();
+            way.valid |= complete;
         }
         self.change(at, sectors);
         if self.ways[at].partial() != 0 {
             self.limit_partial(at);
         }
         self.limit_dirty(at);
-        completed
+        gathered
     }
 
     /// Sectors newer than DRAM's: in lines that the launch named, and from before.

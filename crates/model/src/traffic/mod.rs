@@ -371,7 +371,7 @@ impl Sums<'_> {
         };
         let parts = total(&|counts, group| counts.partial_writes[group] as f64);
         let completing = total(&|counts, group| counts.completing_writes[group] as f64);
-        let merged = total(&|counts, group| counts.completed_writes[group] as f64);
+        let merged = total(&|counts, group| counts.gathered_writes[group] as f64);
         let partial = (parts - completing - merged).max(0.0);
         let lines_of_parts = total(&|counts, group| counts.partial_lines[group] as f64);
         // Lines of each such sector.

@@ -3,8 +3,8 @@
 use super::blocks::{Access, Action, Blocks, Footprint, Started};
 use super::geometry::Geometry;
 use super::l1::{L1, Sectors};
-use super::l2::{DramCounts, L2};
-use super::sampling::{GROUPS, Sampling};
+use super::l2::{DramCounts, L2, Stored, Writer};
+use super::sampling::{GROUPS, Sampling, mix};
 use scenario::Diagnostic;
 
 /// Lines with partly written sectors of a statement that a store looks for
@@ -13,6 +13,27 @@ const RECENT_STORES: usize = 8;
 
 /// None of them.
 const NO_STORES: [(u64, Sectors, u64); RECENT_STORES] = [(u64::MAX, 0, 0); RECENT_STORES];
+
+/// Lines of stores that an SM gathers before they go to L2. Measured with all fields
+/// of a struct stored one after the other, 4 bytes each: parts of sectors come
+/// together in structs of up to four words (a warp's request has as many lines), some in
+/// those of five to seven, none in those of eight and more. So a warp's lines must
+/// find room beside another's; beyond half of the room, other requests push part of
+/// them out.
+const GATHERED_LINES: usize = 8;
+
+/// Whether an SM still holds a line of a request of so many lines when the warp's next
+/// statement stores to it: of those between half and all of the room some, which fall
+/// off by the square, as measured.
+fn gathers(lines: usize, line: u64, block: u64) -> bool {
+    let half = GATHERED_LINES / 2;
+    if lines <= half {
+        return true;
+    }
+    let beyond = (lines - half) as f64 / half as f64;
+    let chance = mix(line ^ mix(block)) as f64 / u64::MAX as f64;
+    chance < 1.0 - beyond * beyond
+}
 
 /// What passed, in each group of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -32,10 +53,10 @@ pub(super) struct Counts {
     pub(super) partial_writes: [u64; GROUPS],
     /// Lines of stores with such sectors.
     pub(super) partial_lines: [u64; GROUPS],
-    /// Of these sectors, those that completed what others had just begun, and the
-    /// others.
+    /// Of these sectors, those that went to L2 together with the next store's, and the
+    /// last ones of those that became whole so.
+    pub(super) gathered_writes: [u64; GROUPS],
     pub(super) completing_writes: [u64; GROUPS],
-    pub(super) completed_writes: [u64; GROUPS],
     /// Requests of loads, and those that wait for L2: one of their sectors is not in
     /// L1 yet. Both only of lines that are looked at.
     pub(super) load_requests: u64,
@@ -221,9 +242,11 @@ impl Passage {
                         let shared = self.stored_before(line, sectors & !whole);
                         self.counts.shared_writes[group] += number(shared);
                     }
-                    let completed = self.l2.write(block, near, line, sectors, whole, written);
-                    self.counts.completing_writes[group] += u64::from(completed.sectors);
-                    self.counts.completed_writes[group] += u64::from(completed.parts);
+                    let gathers = gathers(footprint.parts.len(), line, block);
+                    let stored = Stored { sectors, whole, bytes: written, gathers };
+                    let gathered = self.l2.write(Writer { block, near }, line, stored);
+                    self.counts.gathered_writes[group] += u64::from(gathered.parts);
+                    self.counts.completing_writes[group] += u64::from(gathered.completed);
                 }
                 Action::Atomic { .. } => {
                     self.l1.forget(sm, line, sectors);
@@ -258,8 +281,8 @@ impl Counts {
             (&mut self.shared_writes, &before.shared_writes),
             (&mut self.partial_writes, &before.partial_writes),
             (&mut self.partial_lines, &before.partial_lines),
+            (&mut self.gathered_writes, &before.gathered_writes),
             (&mut self.completing_writes, &before.completing_writes),
-            (&mut self.completed_writes, &before.completed_writes),
             (&mut self.dram.fetched, &before.dram.fetched),
             (&mut self.dram.filled, &before.dram.filled),
             (&mut self.dram.written, &before.dram.written),

@@ -94,6 +94,8 @@ struct Made {
     /// What it is made from.
     needs: Vec<Id>,
     instructions: f64,
+    /// Of these, products of 64 bits.
+    wide_products: f64,
     /// Where its instructions stand.
     place: usize,
     scope: Scope,
@@ -105,6 +107,8 @@ struct Made {
 pub(super) struct Assembled {
     /// Machine instructions of each item.
     pub(super) instructions: Vec<f64>,
+    /// Of these, 32-bit products of 64 bits.
+    pub(super) wide_products: Vec<f64>,
     /// Whether an item is a load that is part of a wider one.
     pub(super) merged: Vec<bool>,
 }
@@ -125,6 +129,7 @@ pub(super) fn assemble(body: &[Item], scopes: &Scopes) -> Assembled {
         merged: vec![false; body.len()],
     };
     let mut instructions = vec![0.0; body.len()];
+    let mut wide_products = instructions.clone();
     let mut needed: Vec<Id> = Vec::new();
     for (place, item) in body.iter().enumerate() {
         walk.enter(place, body);
@@ -153,10 +158,11 @@ pub(super) fn assemble(body: &[Item], scopes: &Scopes) -> Assembled {
         if !std::mem::replace(&mut is_needed[id], true) {
             let made = &walk.made[id];
             instructions[made.place] += made.instructions;
+            wide_products[made.place] += made.wide_products;
             needed.extend(&made.needs);
         }
     }
-    Assembled { instructions, merged: walk.merged }
+    Assembled { instructions, wide_products, merged: walk.merged }
 }
 
 /// The registers that items set, each once.
@@ -505,14 +511,16 @@ impl Walk<'_> {
         if let Kind::Linear(form) = &kind {
             self.forms.entry((form.wide, form.terms.clone())).or_default().push(id);
         }
-        self.made.push(Made { kind, needs, instructions, place, scope, uses: 0 });
+        let wide_products = 0.0;
+        self.made.push(Made { kind, needs, instructions, wide_products, place, scope, uses: 0 });
         id
     }
 
     /// A value that later ones are not compared with.
     fn put(&mut self, kind: Kind, needs: Vec<Id>, instructions: f64) -> Id {
         let (place, scope) = (self.place, self.scopes.at(self.place));
-        self.made.push(Made { kind, needs, instructions, place, scope, uses: 0 });
+        let wide_products = 0.0;
+        self.made.push(Made { kind, needs, instructions, wide_products, place, scope, uses: 0 });
         self.made.len() - 1
     }
 
@@ -554,7 +562,11 @@ impl Walk<'_> {
                     let extended = self.extended(b);
                     self.sum(true, &[(extended, by)])
                 }
-                _ => self.other("mul.wide", ty, both, 1.0),
+                _ => {
+                    let id = self.other("mul.wide", ty, both, 1.0);
+                    self.made[id].wide_products = 1.0;
+                    id
+                }
             },
             Binary::Shl => match self.constant_of(b) {
                 Some(by @ 0..63) => self.sum(wide, &[(a, 1 << by)]),
@@ -710,16 +722,19 @@ impl Walk<'_> {
                 self.make(Kind::Linear(form), vec![sibling], each)
             }
             _ => {
-                let (needs, instructions) = self.apart(&form);
-                self.make(Kind::Linear(form), needs, instructions)
+                let (needs, instructions, wide_products) = self.apart(&form);
+                let id = self.make(Kind::Linear(form), needs, instructions);
+                self.made[id].wide_products = wide_products;
+                id
             }
         }
     }
 
-    /// What a form is made of where nothing like it is there.
-    fn apart(&self, form: &Form) -> (Vec<Id>, f64) {
+    /// What a form is made of where nothing like it is there, in how many instructions,
+    /// and how many of these are products of 64 bits.
+    fn apart(&self, form: &Form) -> (Vec<Id>, f64, f64) {
         let mut needs = Vec::new();
-        let mut products = 0.0;
+        let (mut products, mut wide) = (0.0, 0.0);
         // Each product takes one addend along; a constant has no room beside the
         // factor.
         let (mut joins, mut addends) = (0_usize, 0_usize);
@@ -736,7 +751,7 @@ impl Walk<'_> {
                 }
                 Kind::Extended(src) if form.wide => {
                     needs.push(*src);
-                    (products, joins) = (products + 1.0, joins + 1);
+                    (products, wide, joins) = (products + 1.0, wide + 1.0, joins + 1);
                 }
                 _ if factor.unsigned_abs() == 1 => {
                     needs.push(term);
@@ -753,7 +768,7 @@ impl Walk<'_> {
         // Two 32-bit additions are one instruction.
         let sums = if form.wide { 2 * left } else { left.div_ceil(2) };
         // At least one: a change of sign.
-        (needs, (products + sums as f64).max(words_of(form.wide).min(1.0)))
+        (needs, (products + sums as f64).max(words_of(form.wide).min(1.0)), wide)
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Workload {
     /// Machine instructions, all warps: an estimate of what an assembler makes of
     /// the emitted kernel.
     pub instructions: f64,
+    /// Of these, 32-bit products of 64 bits, all warps: addresses, above all.
+    pub wide_products: f64,
     /// Machine instructions that a warp executes one after the other, each with
     /// what the one before gives.
     pub dependent_instructions: f64,
@@ -119,6 +121,7 @@ impl Workload {
             },
             registers_estimated: known.is_none(),
             instructions: pass.instructions * warps,
+            wide_products: pass.wide_products * warps,
             dependent_instructions: pass.dependent,
             barriers_per_block: pass.barriers,
             global_round_trips: pass.global,
@@ -193,6 +196,7 @@ fn number(totals: &Totals, field: Field) -> f64 {
 #[derive(Default)]
 struct Pass {
     instructions: f64,
+    wide_products: f64,
     dependent: f64,
     barriers: f64,
     global: f64,
@@ -206,7 +210,7 @@ struct Pass {
 impl Pass {
     fn add(&mut self, entry: &Entry, executed: &[f64]) {
         let body = &entry.body;
-        let assembler::Assembled { mut instructions, merged } =
+        let assembler::Assembled { mut instructions, wide_products, merged } =
             assembler::assemble(body, &scopes::Scopes::of(body));
         let predicated = flow::predicated(body, &instructions);
         flow::charge_branches(body, &predicated, &mut instructions);
@@ -214,6 +218,8 @@ impl Pass {
             let work =
                 depends::work(&body[region.items.clone()], &instructions[region.items.clone()]);
             self.instructions += region.times * work.instructions;
+            let products: f64 = wide_products[region.items.clone()].iter().sum();
+            self.wide_products += region.times * products;
             self.dependent += region.times * f64::from(work.depth.instructions);
             self.barriers += region.times * f64::from(work.barriers);
             self.global += region.times * f64::from(work.depth.global);
