@@ -13,6 +13,7 @@ fn copy() -> (Workload, Moved) {
         shape: BlockShape { warps: 8, registers: 16, shared_bytes: 0 },
         registers_estimated: false,
         instructions: 12.0 * warps,
+        wide_products: 2.0 * warps,
         dependent_instructions: 12.0,
         barriers_per_block: 0.0,
         global_round_trips: 1.0,
@@ -61,6 +62,7 @@ fn launches() -> impl Strategy<Value = (Workload, Moved)> {
             work.shape = BlockShape { warps: warps_each, registers, shared_bytes: 0 };
             let warps = work.warps();
             work.instructions = slots * warps;
+            work.wide_products = 0.2 * work.instructions;
             work.barriers_per_block = barriers;
             work.global_round_trips = trips;
             work.shared_round_trips = shared;
@@ -166,8 +168,9 @@ proptest! {
 }
 
 /// Counts, each made larger by a factor.
-const MORE: [fn(&mut Workload, &mut Moved, f64); 13] = [
+const MORE: [fn(&mut Workload, &mut Moved, f64); 14] = [
     |work, _, by| work.instructions *= by,
+    |work, _, by| work.wide_products *= by,
     |work, _, by| work.requests *= by,
     |work, _, by| work.tag_wavefronts *= by,
     |work, _, by| work.data_wavefronts *= by,
@@ -242,6 +245,7 @@ fn stores_of_parts_of_sectors_take_longer_in_l2() {
 #[test]
 fn one_block_more_than_sms_doubles_what_an_sm_does() {
     let (mut work, _) = copy();
+    work.wide_products = 0.0;
     let term = |blocks: f64, work: &mut Workload| {
         work.blocks = blocks;
         work.instructions = 1e6 * blocks;
