@@ -385,6 +385,36 @@ fn suggest_says_when_the_present_layout_is_best_and_writes_nothing() {
 }
 
 #[test]
+fn suggest_keeps_the_scenario_it_is_about() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let path = folder.path().join("mine.toml");
+    let text = r#"
+[launch]
+grid = [4]
+block = [128]
+[struct.P]
+fields = ["float x", "float y", "float z"]
+[buffers]
+p = { type = "P", shape = [512] }
+[kernel]
+code = "p[blockIdx.x * 128 + threadIdx.x].x = 1.0f;"
+"#;
+    std::fs::write(&path, text).expect("a scenario");
+    let target = path.to_str().expect("UTF-8");
+    let output = coalescope(&["suggest", target, "--write", target]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("is the scenario itself"), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), text);
+}
+
+#[test]
+fn explain_says_how_many_accesses_there_are() {
+    let output = coalescope(&["explain", "contiguous", "--access", "99"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there is no access 99: the kernel has 2"), "{}", stderr(&output));
+}
+
+#[test]
 fn sim_gives_advice_for_poor_accesses_only() {
     let poor = coalescope(&["sim", "strided", "--set", "stride=8"]);
     let text = stdout(&poor);

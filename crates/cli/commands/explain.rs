@@ -42,10 +42,17 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
         }
     };
     if found.is_empty() {
-        complaints.message(
-            "this warp executes no such access",
-            "choose another with --access (numbers from 1), --block and --warp",
-        );
+        let number = built.program.sites.len();
+        match args.access.filter(|access| *access as usize > number) {
+            Some(access) => complaints.message(
+                &format!("there is no access {access}: the kernel has {number}"),
+                "`coalescope sim` lists them with their numbers",
+            ),
+            None => complaints.message(
+                "this warp executes no such access",
+                "choose another with --access (numbers from 1), --block and --warp",
+            ),
+        }
         return Ok(bad_input());
     }
     let mut out = anstream::stdout().lock();

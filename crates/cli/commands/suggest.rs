@@ -58,6 +58,9 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<ExitCode> {
             return Ok(bad_input());
         }
     };
+    if let Some(path) = &args.write {
+        is_another(plan, path)?;
+    }
     if let Some(best) = found.best() {
         kept(plan, best, rules, args.write.as_deref())?;
     }
@@ -87,6 +90,20 @@ pub(crate) fn run(args: &SuggestArgs) -> Result<ExitCode> {
         }
     }
     Ok(GOOD)
+}
+
+/// Whether `path` is a file other than those that the scenario was read from.
+fn is_another(plan: &RunPlan, path: &Path) -> Result<()> {
+    let Ok(there) = path.canonicalize() else { return Ok(()) };
+    let own = plan.build()?.sources.get(SourceId(0)).path.clone();
+    if own.canonicalize().is_ok_and(|own| own == there) {
+        bail!(
+            "{} is the scenario itself, which would be lost: give --write another name, and compare \
+             the two with `coalescope diff`",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Runs the best layout's file once more, from its text, before it is shown.

@@ -270,6 +270,54 @@ fn a_reduced_simulation_is_off_the_whole_one_by_no_more_than_it_says() {
     assert!(reduced_runs > 0, "none of the launches was large enough to be reduced");
 }
 
+/// Sectors that stores of 4096 threads write parts of, and those that an SM gathers
+/// with the next store's: thread i has `words` words, one after the other.
+fn parts_and_gathered(words: u32, code: &str) -> [f64; 2] {
+    let text = format!(
+        r#"
+        [launch]
+        grid = [32]
+        block = [128]
+        [buffers]
+        to = {{ type = "float", shape = ["4096 * {words}"] }}
+        from = {{ type = "float", shape = [4096] }}
+        [kernel]
+        code = """
+        int t = blockIdx.x * blockDim.x + threadIdx.x;
+        {code}
+        """
+        "#
+    );
+    let scenario = Scenario::from_text("case.toml", &text, &scenario::Embedded(&[]));
+    let plans = scenario.expect("a scenario").runs(&[], scenario::Options::default());
+    let run = plans.expect("runs")[0].build().expect("a run");
+    let rules = RuleSet::for_arch("9.0").expect("shipped");
+    let options = Options { exact: true, ..Options::default() };
+    let estimate = traffic(&run, &run.assumed_bases(), &rules, &h200(&run, None), &options);
+    let estimate = estimate.expect("traffic").expect("a rule set with sectors");
+    [estimate.l2_partial_sectors, estimate.l2_merged_sectors]
+}
+
+/// As `s-merge` and `e-aos` on an H200: fields of structs of up to four words are
+/// gathered, of those of eight none, and a load between two stores ends it.
+#[test]
+fn an_sm_gathers_parts_of_few_lines_that_no_load_comes_between() {
+    let stores = |words: u32, between: &str| -> String {
+        (0..words).map(|word| format!("to[t * {words} + {word}] = 1.0f; {between}")).collect()
+    };
+    for words in [2_u32, 3, 4] {
+        // A sector is written by each store that has a word in it.
+        let all = f64::from(4096 * words / 8 * words.min(8));
+        let [parts, gathered] = parts_and_gathered(words, &stores(words, ""));
+        assert_eq!((parts, gathered), (0.0, all - f64::from(4096 * words / 8)), "{words} words");
+        let [parts, gathered] = parts_and_gathered(words, &stores(words, "load(from[t]);"));
+        assert_eq!((parts, gathered), (all, 0.0), "{words} words and loads");
+    }
+    assert_eq!(parts_and_gathered(8, &stores(8, "")), [8.0 * 4096.0, 0.0]);
+    let [parts, gathered] = parts_and_gathered(6, &stores(6, ""));
+    assert!(parts > 0.0 && gathered > 0.0, "{parts}, {gathered}");
+}
+
 /// Sectors that the loads and the stores of a run ask global memory for.
 fn asked(run: &Run, rules: &RuleSet) -> [u128; 2] {
     let bases = run.assumed_bases();

@@ -209,6 +209,60 @@ fn reads_and_writes_at_one_to_one_have_the_mixed_rate() {
 }
 
 #[test]
+fn each_written_byte_turns_the_bus_where_there_are_reads() {
+    let (work, mut moved) = copy();
+    let mut seconds = |read: f64, written: f64| {
+        (moved.dram_read_bytes, moved.dram_write_bytes) = (read, written);
+        let found = estimate(&work, &moved, &profile()).expect("an estimate");
+        found.terms.iter().find(|term| term.name == "dram_bytes").expect("DRAM").seconds
+    };
+    let alone = |read: f64, written: f64| read / 3.8e12 + written / 3.6e12;
+    let turns = |read, written, seconds: f64| seconds - alone(read, written);
+    let one = turns(1e9, 1e9, seconds(1e9, 1e9));
+    for (read, written, turned) in
+        [(4e9, 1e9, 1.0), (1e9, 4e9, 4.0), (1e9, 9e9, 4.0), (0.0, 9e9, 0.0), (9e9, 0.0, 0.0)]
+    {
+        let found = turns(read, written, seconds(read, written));
+        assert!((found - turned * one).abs() < 1e-12, "{read} {written}: {found} {one}");
+    }
+}
+
+#[test]
+fn a_slice_gives_out_two_sectors_as_fast_as_one() {
+    let (mut work, mut moved) = copy();
+    let mut reads = |sectors: f64| {
+        let lines = 1e6;
+        (work.load_lines, work.load_sectors) = (lines, sectors * lines);
+        moved.l2_read_sectors = sectors * lines;
+        let profile = profile();
+        let waves = Waves::of(work.blocks, 100.0, 8.0);
+        l2::reads(&Input { work: &work, moved: &moved, profile: &profile, waves }).expect("a time")
+    };
+    // 1e11 requests or 2.5e11 sectors a second.
+    for (sectors, seconds) in [(1.0, 1e-5), (2.0, 1e-5), (2.5, 1e-5), (3.0, 1.2e-5), (4.0, 1.6e-5)] {
+        let found = reads(sectors);
+        assert!((found / seconds - 1.0).abs() < 1e-12, "{sectors}: {found}");
+    }
+}
+
+#[test]
+fn wide_products_and_barriers_take_more_of_issue() {
+    let (mut work, moved) = copy();
+    let issue = |work: &Workload| {
+        let found = estimate(work, &moved, &profile()).expect("an estimate");
+        found.terms.iter().find(|term| term.name == "issue").expect("issue").seconds
+    };
+    (work.wide_products, work.barriers_per_block) = (0.0, 0.0);
+    let plain = issue(&work);
+    work.wide_products = work.instructions;
+    assert!((issue(&work) / plain - 2.0).abs() < 1e-12);
+    work.wide_products = 0.0;
+    work.barriers_per_block = 12.0;
+    // 12 instructions a warp, and each barrier takes that of three.
+    assert!((issue(&work) / plain - 3.0).abs() < 1e-12);
+}
+
+#[test]
 fn a_further_line_of_an_open_granule_is_cheap() {
     let (work, moved) = copy();
     let openings = |reads: (f64, f64), writes: (f64, f64)| {

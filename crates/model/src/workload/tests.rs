@@ -179,3 +179,15 @@ fn instructions_are_about_those_of_an_assembler() {
     let worst = errors.iter().map(|(error, _)| error.abs()).fold(0.0, f64::max);
     assert!(errors.len() > 90 && mean < 0.05 && worst < 0.4, "{mean} {worst}");
 }
+
+#[test]
+fn an_address_of_a_computed_index_is_a_wide_product() {
+    let wide = |code: &str| {
+        let work = workload(code);
+        work.wide_products / work.warps()
+    };
+    assert_eq!(wide("load(a[t]);"), 1.0);
+    assert_eq!(wide("load(a[t]); load(a[t + 1]); load(b[next[t]]);"), 3.0);
+    // With an index of 64 bits what is added is added to the address.
+    assert_eq!(wide("long long i = t; load(a[i]); load(a[i + 1]);"), 1.0);
+}
