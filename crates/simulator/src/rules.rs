@@ -891,4 +891,21 @@ mod tests {
         unique.dedup();
         assert_eq!(unique.len(), archs.len(), "an architecture stands in two files");
     }
+
+    /// Blackwell's note says that it is taken to be as Hopper.
+    #[test]
+    fn blackwell_has_hoppers_rules() {
+        let hopper = RuleSet::for_arch("9.0").unwrap().data().clone();
+        let blackwell = RuleSet::for_arch("10.0").unwrap().data().clone();
+        assert!(blackwell.widths.starts_with(&hopper.widths));
+        let named_as_hopper = RuleData {
+            archs: hopper.archs.clone(),
+            name: hopper.name.clone(),
+            evidence: hopper.evidence,
+            note: hopper.note.clone(),
+            widths: hopper.widths.clone(),
+            ..blackwell
+        };
+        assert_eq!(named_as_hopper, hopper);
+    }
 }
