@@ -781,13 +781,21 @@ impl RuleSet {
     /// The shipped rule set for a compute capability ("9.0"); `None` when
     /// there is none. The rules are read at each call: keep them.
     pub fn for_arch(arch: &str) -> Option<Self> {
-        let (_, text) = FILES.iter().find(|(archs, _)| archs.contains(&arch))?;
-        Self::from_toml(text).ok()
+        let (archs, text) = FILES.iter().find(|(archs, _)| archs.contains(&arch))?;
+        Some(Self::from_shipped(archs, text))
     }
 
     /// All shipped rule sets, oldest architecture first.
     pub fn shipped() -> impl Iterator<Item = Self> {
-        FILES.iter().filter_map(|(_, text)| Self::from_toml(text).ok())
+        FILES.iter().map(|(archs, text)| Self::from_shipped(archs, text))
+    }
+
+    /// A file of the crate itself: one that can't be read is a fault of the
+    /// build, which every test that takes a rule set shows with the parser's
+    /// message. As "no such architecture" it would go unnoticed.
+    fn from_shipped(archs: &[&str], text: &str) -> Self {
+        Self::from_toml(text)
+            .unwrap_or_else(|error| panic!("the shipped rules of CC {archs:?}: {error}"))
     }
 
     /// The compute capabilities that [`RuleSet::for_arch`] knows, oldest
@@ -880,16 +888,36 @@ mod tests {
 
     #[test]
     fn every_shipped_file_is_sound() {
-        for (archs, text) in FILES {
-            let rules = RuleSet::from_toml(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-            assert_eq!(rules.archs(), *archs);
+        for ((archs, _), rules) in FILES.iter().zip(RuleSet::shipped()) {
+            assert_eq!(rules.archs(), *archs, "`FILES` and the file's `archs` differ");
         }
-        assert_eq!(RuleSet::shipped().count(), FILES.len());
         let archs = RuleSet::known_archs();
         let mut unique = archs.clone();
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), archs.len(), "an architecture stands in two files");
+    }
+
+    /// A file that is put into the folder alone is not shipped.
+    #[test]
+    fn every_file_of_the_folder_is_shipped() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("arch");
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(
+                FILES.iter().any(|&(_, shipped)| shipped == text),
+                "{} has no line in `FILES`",
+                path.display()
+            );
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), FILES.len());
+    }
+
+    #[test]
+    #[should_panic(expected = "the shipped rules of CC [\"9.9\"]: TOML parse error at line 2")]
+    fn a_shipped_file_that_does_not_parse_is_shown_with_the_parsers_message() {
+        RuleSet::from_shipped(&["9.9"], "archs = [\"9.9\"]\nname = 9.9\n");
     }
 
     /// Blackwell's note says that it is taken to be as Hopper.
