@@ -123,7 +123,9 @@ pub struct RuleData {
     /// Whether it has `cp.async`.
     #[serde(default)]
     pub async_copy: bool,
-    /// How an instruction to global or local memory is split into requests.
+    /// How an instruction to global or local memory is split into requests. With
+    /// [`tag`](Self::tag) it is whole warps, `lanes = 32` without `bytes`: the tag
+    /// stage takes the lines of one request, and its lanes are all of the warp.
     pub request: LaneGroups,
     /// Lines and sectors of the first-level cache. Left out where memory is
     /// reached by transactions of several sizes.
@@ -141,6 +143,9 @@ pub struct RuleData {
     /// How reductions and atomics pass the tag stage.
     #[serde(default)]
     pub atomic: Option<AtomicStage>,
+    /// Local memory: one request of the lanes that go together when left out.
+    #[serde(default)]
+    pub local: Option<LocalMemory>,
     /// Shared memory.
     #[serde(default)]
     pub shared: Option<SharedMemory>,
@@ -308,8 +313,8 @@ pub struct StoreWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AtomicStage {
-    /// Data wavefronts of an atomic for one of a reduction: one for the
-    /// operands, one for the results.
+    /// Data wavefronts of an atomic for one of a reduction, 1 at least: on CC 9.0
+    /// two, one for the operands and one for the results.
     pub result_passes: u8,
     /// Bits of the bank number that do not separate banks in a tag round in
     /// which every line has one lane.
@@ -318,6 +323,14 @@ pub struct AtomicStage {
     /// packet to L2 twice as fast; the line when left out.
     #[serde(default)]
     pub cas_tag_bytes: Option<u32>,
+}
+
+/// Local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalMemory {
+    /// Bytes a lane of a request: a wider access is several.
+    pub request_bytes: u8,
 }
 
 /// How `cp.async` passes: its lanes read the data banks at one address and
@@ -375,8 +388,8 @@ pub struct SharedMemory {
 pub struct SharedAtomics {
     /// Widths that it does, in bytes a lane.
     pub widths: Vec<u8>,
-    /// Wavefronts of a compare-and-swap for one of the others: it has two
-    /// operands.
+    /// Wavefronts of a compare-and-swap for one of the others, 1 at least: it has
+    /// two operands.
     pub cas_passes: u8,
 }
 
@@ -648,7 +661,7 @@ impl RuleData {
             refuse("tag.hash", alloc::format!("{} bits: not in 1..=5", tag.hash.len()))?;
         }
         if self.tag.is_some() && self.request != (LaneGroups { lanes: 32, bytes: None }) {
-            refuse("request", "a tag stage takes whole warps: lanes = 32, no bytes".to_owned())?;
+            refuse("request", "a tag stage takes whole warps: lanes = 32, no bytes; or leave out tag, data and atomic".to_owned())?;
         }
         if let Some(data) = self.data {
             require_power_of_two("data.banks", data.banks, 1)?;
@@ -666,6 +679,12 @@ impl RuleData {
         } else if self.atomic.is_some() {
             refuse("data", "atomic needs it".to_owned())?;
         }
+        if self.atomic.is_some_and(|atomic| atomic.result_passes == 0) {
+            refuse(
+                "atomic.result_passes",
+                "0: an atomic passes once at least, with its operands".to_owned(),
+            )?;
+        }
         if let Some(atomic) = self.atomic
             && let (Some(bytes), Some(cache)) = (atomic.cas_tag_bytes, self.cache)
         {
@@ -673,6 +692,10 @@ impl RuleData {
             if bytes > cache.line_bytes {
                 refuse("atomic.cas_tag_bytes", alloc::format!("{bytes} is more than a line"))?;
             }
+        }
+        if let Some(local) = self.local {
+            // A word of a lane is in one piece.
+            require_power_of_two("local.request_bytes", u32::from(local.request_bytes), 4)?;
         }
         if self.copy.is_some() && (self.data.is_none() || self.shared.is_none()) {
             refuse("copy", "it needs data and shared".to_owned())?;
@@ -688,6 +711,12 @@ impl RuleData {
             }
             if shared.banks > MAX_BANKS {
                 refuse("shared.banks", alloc::format!("{} is above {MAX_BANKS}", shared.banks))?;
+            }
+            if shared.atomic.as_ref().is_some_and(|atomic| atomic.cas_passes == 0) {
+                refuse(
+                    "shared.atomic.cas_passes",
+                    "0: a compare-and-swap passes once at least".to_owned(),
+                )?;
             }
             for load in &shared.load_groups {
                 groups("shared.load_groups", LaneGroups { lanes: load.lanes, bytes: None })?;
