@@ -661,7 +661,9 @@ impl RuleData {
             refuse("tag.hash", alloc::format!("{} bits: not in 1..=5", tag.hash.len()))?;
         }
         if self.tag.is_some() && self.request != (LaneGroups { lanes: 32, bytes: None }) {
-            refuse("request", "a tag stage takes whole warps: lanes = 32, no bytes; or leave out tag, data and atomic".to_owned())?;
+            let reason = "a tag stage takes whole warps: lanes = 32, no bytes; without tag, data \
+                          and atomic other groups may be";
+            refuse("request", reason.to_owned())?;
         }
         if let Some(data) = self.data {
             require_power_of_two("data.banks", data.banks, 1)?;
