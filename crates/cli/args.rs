@@ -76,6 +76,7 @@ with 32 byte addresses (of shared memory: offsets), each a multiple of width.
   type   of red and atom: u32, s32, u64, f16x2, f32, f64, …; of lds: b64 for a
          full 8-byte load
   shared_addresses  of cp.async: where the bytes go
+  arch   the compute capability, where it is another than that of --arch
 A bad line gives {\"id\":…,\"error\":…} in its place and exit code 2 at the end; the
 rest is still counted.
 
@@ -356,7 +357,8 @@ pub(crate) struct SimArgs {
 /// `warp`
 #[derive(Args, Debug)]
 pub(crate) struct WarpArgs {
-    /// Compute capability of the rule set.
+    /// Compute capability of the rule set, for lines without an "arch" of their
+    /// own.
     #[arg(long, default_value = "9.0", value_name = "CC|FILE")]
     pub(crate) arch: String,
 

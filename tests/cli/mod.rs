@@ -160,6 +160,43 @@ fn warp_keeps_its_contract() {
     assert_eq!(lines[2]["sectors"], 8);
 }
 
+/// A line's own architecture counts before `--arch`, and an unknown one is the
+/// fault of its line alone.
+#[test]
+fn warp_counts_a_line_by_its_architecture() {
+    let folder = tempfile::tempdir().expect("a scratch folder");
+    let wide = folder.path().join("wide.toml");
+    std::fs::write(
+        &wide,
+        "archs = [\"wide\"]\nname = \"Wide\"\nevidence = \"hypothesis\"\nnote = \"\"\nwidths = [4]\n\
+         [request]\nlanes = 32\n[cache]\nline_bytes = 256\nsector_bytes = 64\n",
+    )
+    .expect("writable");
+    let addresses: Vec<u64> = (0..32).map(|lane| 8 * lane).collect();
+    let line = |arch: &str| format!(r#"{{"op":"ld","width":4{arch},"addresses":{addresses:?}}}"#);
+    let input = [
+        line(""),
+        line(r#","arch":"9.0""#),
+        line(r#","arch":"nonsense""#),
+        line(r#","arch":"1.0""#),
+        line(r#","arch":"wide""#),
+    ]
+    .join("\n");
+    let answers = |arch: &[&str]| -> Vec<Option<u64>> {
+        let output = run(&[&["warp"], arch].concat(), &input);
+        assert_eq!(output.status.code(), Some(2));
+        let lines = json_lines(&output);
+        let error = lines[2]["error"].as_str().expect("an error");
+        assert!(error.starts_with("line 3: unknown arch \"nonsense\"; known: 1.0, "), "{error}");
+        assert_eq!(lines[3]["transactions"].as_array().map(Vec::len), Some(32), "{}", lines[3]);
+        lines.iter().map(|line| line["sectors"].as_u64()).collect()
+    };
+    // Without --arch as on Hopper; `wide` is known where its file is given.
+    assert_eq!(answers(&[]), [Some(8), Some(8), None, None, None]);
+    let wide = wide.to_str().expect("UTF-8");
+    assert_eq!(answers(&["--arch", wide]), [Some(4), Some(8), None, None, Some(4)]);
+}
+
 #[test]
 fn warp_of_good_lines_ends_with_0_and_keeps_their_order() {
     let line = |id: u64| {

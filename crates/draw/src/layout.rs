@@ -58,6 +58,17 @@ pub(crate) fn line_in_bank(
     wavefront.lines.iter().copied().find(|line| of_bank(line).is_some())
 }
 
+/// Banks through which the data of an access passes: those of shared memory, or
+/// of the cache's data stage; 0 where the rule set has none.
+pub(crate) fn bank_count(rules: &RuleSet, space: Space) -> usize {
+    let data = rules.data();
+    let banks = match space {
+        Space::Shared => data.shared.as_ref().map(|shared| shared.banks),
+        _ => data.data.map(|stage| stage.banks),
+    };
+    banks.map_or(0, |banks| banks as usize)
+}
+
 /// The lanes to which a data wavefront gives a word.
 pub(crate) fn lanes_served<'a>(
     explanation: &'a Explanation,

@@ -1,8 +1,8 @@
 //! The picture as SVG, for a slide or a page.
 
 use crate::layout::{
-    color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served, line_in_bank,
-    short_address, shortened, waves_in_words, words_used,
+    bank_count, color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served,
+    line_in_bank, short_address, shortened, waves_in_words, words_used,
 };
 use crate::palette::paint;
 use simulator::explain::{Explanation, WavefrontKind};
@@ -64,13 +64,15 @@ fn picture(
     body.text(MARGIN, 80.0, 14.0, "normal", "start", INK, &sentence);
     lanes(&mut body, access, &explanation);
     let bottom = match access.op.space {
-        Space::Shared => banks(&mut body, &explanation, LANE_TOP + LANE_HEIGHT + 56.0),
+        Space::Shared => {
+            banks(&mut body, rules, access.op.space, &explanation, LANE_TOP + LANE_HEIGHT + 56.0)
+        }
         _ => {
             let mut bottom = lines(&mut body, rules, access, &explanation);
             bottom = transactions(&mut body, &explanation, bottom);
             bottom = tag_stage(&mut body, rules, &explanation, bottom);
             if explanation.data_wavefronts.len() > 1 {
-                bottom = banks(&mut body, &explanation, bottom + 40.0);
+                bottom = banks(&mut body, rules, access.op.space, &explanation, bottom + 40.0);
             }
             bottom
         }
@@ -475,22 +477,29 @@ fn tag_stage(body: &mut Canvas, rules: &RuleSet, explanation: &Explanation, top:
 }
 
 /// Banks as columns, data wavefronts as rows. Returns the y below them.
-fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
-    let Some(last) =
-        explanation.data_wavefronts.iter().flat_map(|w| &w.words).map(|word| word.bank).max()
-    else {
+fn banks(
+    body: &mut Canvas,
+    rules: &RuleSet,
+    space: Space,
+    explanation: &Explanation,
+    top: f64,
+) -> f64 {
+    if explanation.data_wavefronts.is_empty() {
         return top;
-    };
-    let count = (last as usize + 1).max(WARP_LANES);
+    }
+    let count = bank_count(rules, space);
     let left = MARGIN + 92.0;
     let pitch = (WIDTH - MARGIN - left) / count as f64;
+    // Two digits and a plus stand in a bank's column: some 1.7 times as wide as
+    // they are high.
+    let size = (pitch / 1.8).min(11.0);
     let row = if explanation.data_wavefronts.len() > 16 { 16.0 } else { 22.0 };
     body.text(MARGIN, top, 12.0, "normal", "start", SOFT, "data bank");
     for bank in 0..count {
         body.text(
             left + pitch * (bank as f64 + 0.5),
             top,
-            11.0,
+            size,
             "normal",
             "middle",
             SOFT,
@@ -519,7 +528,7 @@ fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
             body.text(
                 x + pitch / 2.0,
                 y + row * 0.7,
-                11.0,
+                size,
                 "normal",
                 "middle",
                 ink_on(color),
@@ -539,7 +548,7 @@ fn banks(body: &mut Canvas, explanation: &Explanation, top: f64) -> f64 {
         if let Some(words) = words {
             conflicts = true;
             let middle = left + pitch * (bank as f64 + 0.5);
-            body.text(middle, y + 12.0, 11.0, "bold", "middle", ALARM, &format!("×{words}"));
+            body.text(middle, y + 12.0, size, "bold", "middle", ALARM, &format!("×{words}"));
         }
     }
     if conflicts {

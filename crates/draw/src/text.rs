@@ -1,8 +1,8 @@
 //! The picture for a terminal, at most 80 columns wide.
 
 use crate::layout::{
-    color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served, line_in_bank,
-    short_address, shortened, words_used,
+    bank_count, color_of_lane, counted, headline, lane_list, lanes_in_words, lanes_served,
+    line_in_bank, short_address, shortened, words_used,
 };
 use crate::palette::paint;
 use anstyle::{Ansi256Color, AnsiColor, Color, Style};
@@ -14,8 +14,10 @@ use std::fmt::Write;
 const WIDTH: usize = 80;
 /// Lanes side by side in one row of the lane table.
 const LANES_A_ROW: usize = 16;
-/// Bank rows drawn before the rest is summed up in one line.
-const BANK_ROWS: usize = 32;
+/// Banks side by side in one row of the bank table.
+const BANKS_A_ROW: usize = 16;
+/// Data wavefronts drawn before the rest is summed up in one line.
+const DATA_WAVEFRONTS: usize = 32;
 /// Groups of lanes listed with their data wavefronts.
 const GROUPS: usize = 8;
 
@@ -40,14 +42,14 @@ pub fn text(rules: &RuleSet, access: &WarpAccess) -> String {
         return out;
     }
     match access.op.space {
-        Space::Shared => banks(&mut out, &explanation),
+        Space::Shared => banks(&mut out, rules, access.op.space, &explanation),
         _ => {
             lanes(&mut out, access, &explanation);
             sectors(&mut out, rules, access, &explanation);
             transactions(&mut out, &explanation);
             tag_stage(&mut out, rules, &explanation);
             if explanation.data_wavefronts.len() > 1 {
-                banks(&mut out, &explanation);
+                banks(&mut out, rules, access.op.space, &explanation);
             }
         }
     }
@@ -204,53 +206,58 @@ fn tag_stage(out: &mut String, rules: &RuleSet, explanation: &Explanation) {
     );
 }
 
-/// One row a data wavefront, one column a bank, with the lane that is served.
-fn banks(out: &mut String, explanation: &Explanation) {
-    let Some(last) = explanation
-        .data_wavefronts
-        .iter()
-        .flat_map(|wavefront| &wavefront.words)
-        .map(|word| word.bank)
-        .max()
-    else {
+/// A row of banks for each data wavefront, with the lane that is served; as many
+/// rows as the banks need.
+fn banks(out: &mut String, rules: &RuleSet, space: Space, explanation: &Explanation) {
+    if explanation.data_wavefronts.is_empty() {
         return;
-    };
-    let count = (last as usize + 1).max(WARP_LANES);
-    let dim = dim();
-    let _ = write!(out, "\n  {dim}data bank    ");
-    for bank in (0..count).step_by(4) {
-        let _ = write!(out, "{bank:<8}");
     }
-    let _ = writeln!(out, "{dim:#}");
+    let count = bank_count(rules, space);
+    let rows = || (0..count).step_by(BANKS_A_ROW).map(|row| row..count.min(row + BANKS_A_ROW));
+    let dim = dim();
+    out.push('\n');
+    for (row, banks) in rows().enumerate() {
+        let name = if row == 0 { "data bank" } else { "" };
+        let _ = write!(out, "  {dim}{name:<13}");
+        for bank in banks {
+            let _ = write!(out, "{bank:>4}");
+        }
+        let _ = writeln!(out, "{dim:#}");
+    }
     for (index, wavefront) in explanation.data_wavefronts.iter().enumerate() {
-        if index == BANK_ROWS {
-            let _ = writeln!(out, "  … and {} more", explanation.data_wavefronts.len() - BANK_ROWS);
+        if index == DATA_WAVEFRONTS {
+            let rest = explanation.data_wavefronts.len() - DATA_WAVEFRONTS;
+            let _ = writeln!(out, "  … and {rest} more");
             break;
         }
         let kind = match wavefront.kind {
             WavefrontKind::Data => "wavefront",
-            WavefrontKind::Result => "result   ",
-            WavefrontKind::Extra => "extra    ",
+            WavefrontKind::Result => "result",
+            WavefrontKind::Extra => "extra",
         };
-        let _ = write!(out, "  {kind} {index:<3}");
-        for bank in 0..count {
-            let served = wavefront.words.iter().find(|word| word.bank as usize == bank);
-            match served.and_then(|word| lanes_served(explanation, wavefront, word).next()) {
-                Some(lane) => {
-                    let style = painted(color_of_lane(explanation, lane));
-                    let _ = write!(out, "{style}{:>2}{style:#}", lane.lane);
-                }
-                None => {
-                    let _ = write!(out, "{dim} ·{dim:#}");
+        for (row, banks) in rows().enumerate() {
+            let name = if row == 0 { format!("{kind} {index}") } else { String::new() };
+            let _ = write!(out, "  {name:<13}");
+            for bank in banks {
+                let served = wavefront.words.iter().find(|word| word.bank as usize == bank);
+                match served.and_then(|word| lanes_served(explanation, wavefront, word).next()) {
+                    Some(lane) => {
+                        let style = painted(color_of_lane(explanation, lane));
+                        let _ = write!(out, " {style}{:>3}{style:#}", lane.lane);
+                    }
+                    None => {
+                        let _ = write!(out, " {dim}  ·{dim:#}");
+                    }
                 }
             }
+            out.push('\n');
         }
-        out.push('\n');
     }
-    let _ = writeln!(
-        out,
-        "  {dim}one row a data wavefront; a number is the first lane that its bank serves{dim:#}"
-    );
+    let each = match rows().count() {
+        1 => "one row a data wavefront".to_owned(),
+        several => format!("{several} rows a data wavefront"),
+    };
+    let _ = writeln!(out, "  {dim}{each}; a number is the first lane that its bank serves{dim:#}");
     for (index, group) in explanation.data_groups.iter().enumerate() {
         if index == GROUPS {
             let rest = explanation.data_groups.len() - GROUPS;

@@ -12,7 +12,8 @@
 //! for lane in 0..32 {
 //!     explorer::set_lane(lane, 4096 + 8 * u64::from(lane));
 //! }
-//! let hopper = explorer::find_arch(90);
+//! // The rule sets have the order of `RuleSet::shipped`.
+//! let hopper = simulator::RuleSet::shipped().position(|rules| rules.name() == "Hopper").unwrap() as u32;
 //! assert_eq!(explorer::count(hopper, explorer::LOAD, 4, u32::MAX), explorer::GOOD);
 //! assert_eq!(explorer::field(explorer::SECTORS), 8.0);
 //! assert_eq!(explorer::lane_sector(31), 7);
@@ -119,25 +120,10 @@ static LANE_TAG_BANKS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }
 static LANE_TAG_WAVEFRONTS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }; WARP_LANES];
 static LANE_DATA_WAVEFRONTS: [AtomicI32; WARP_LANES] = [const { AtomicI32::new(NONE) }; WARP_LANES];
 
-/// Number of rule sets.
+/// Number of rule sets: those of [`RuleSet::shipped`], each at its place there.
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn arch_count() -> u32 {
     u32::try_from(all_rules().len()).unwrap_or(0)
-}
-
-/// The place of the rule set for a compute capability, given as ten times it
-/// (9.0 is 90); [`arch_count`] where there is none.
-#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
-pub extern "C" fn find_arch(tenfold: u32) -> u32 {
-    let is_it = |arch: &str| {
-        let (major, minor) = arch.split_once('.').unwrap_or((arch, ""));
-        match (major.parse::<u32>(), minor.parse::<u32>()) {
-            (Ok(major), Ok(minor)) => minor < 10 && major * 10 + minor == tenfold,
-            _ => false,
-        }
-    };
-    let found = all_rules().iter().position(|rules| rules.archs().iter().any(|arch| is_it(arch)));
-    found.and_then(|place| u32::try_from(place).ok()).unwrap_or_else(|| arch_count())
 }
 
 /// Bytes of a sector of a rule set, 0 where it has none.
@@ -150,6 +136,12 @@ pub extern "C" fn sector_bytes(arch: u32) -> u32 {
 #[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
 pub extern "C" fn line_bytes(arch: u32) -> u32 {
     rules(arch).and_then(|rules| rules.line_bytes()).unwrap_or(0)
+}
+
+/// Banks of shared memory of a rule set, 0 where it has none.
+#[cfg_attr(target_arch = "wasm32", unsafe(no_mangle))]
+pub extern "C" fn shared_banks(arch: u32) -> u32 {
+    rules(arch).and_then(|rules| rules.data().shared.as_ref()).map_or(0, |shared| shared.banks)
 }
 
 /// Sets the address of a lane (0..=31), in bytes; of shared memory the offset.
@@ -428,7 +420,7 @@ mod tests {
 
     /// What is read of lines, sectors, transactions and words is what the
     /// explanation has.
-    fn agree(explanation: &Explanation) {
+    fn agree(rules: &RuleSet, explanation: &Explanation) {
         let counts = &explanation.counts;
         assert_eq!(sectors() as usize, explanation.sectors.len());
         assert_eq!(lines() as usize, explanation.lines.len());
@@ -437,7 +429,8 @@ mod tests {
             let index = index as u32;
             assert_eq!(sector_address(index), sector.address);
             assert_eq!(sector_lanes(index), sector.lanes.0);
-            assert_eq!(line_address(sector_line(index) as u32), sector.address / 128 * 128);
+            let line = u64::from(rules.line_bytes().expect("sectors have a line"));
+            assert_eq!(line_address(sector_line(index) as u32), sector.address / line * line);
         }
         for (index, used) in explanation.transactions.iter().enumerate() {
             let index = index as u32;
@@ -461,12 +454,15 @@ mod tests {
     fn what_is_read_is_what_the_simulator_counts() {
         assert_eq!(count(arch_count(), LOAD, 4, 1), UNKNOWN);
         assert_eq!(count(0, 99, 4, 1), UNKNOWN);
-        assert_eq!(find_arch(70), find_arch(75));
-        assert_eq!(find_arch(99), arch_count());
+        assert_eq!(arch_count() as usize, RuleSet::shipped().count());
+        assert_eq!((sector_bytes(arch_count()), shared_banks(arch_count())), (0, 0));
 
         let mut counted = 0;
         for arch in 0..arch_count() {
             let rules = rules(arch).expect("a rule set");
+            assert_eq!(line_bytes(arch), rules.line_bytes().unwrap_or(0));
+            let banks = rules.data().shared.as_ref().map_or(0, |shared| shared.banks);
+            assert_eq!(shared_banks(arch), banks);
             for (op, name) in ["ld", "st", "red", "atom", "lds", "sts"].into_iter().enumerate() {
                 for stride in [0, 4, 8, 12, 36, 128, 4100] {
                     for mask in [0, 1, 0x8421_1248, u32::MAX] {
@@ -485,7 +481,7 @@ mod tests {
                             continue;
                         }
                         counted += 1;
-                        agree(&rules.explain(&access));
+                        agree(rules, &rules.explain(&access));
                         let counts = rules.count(&access);
                         let mut totals = simulator::Totals::default();
                         totals.add(&counts);
@@ -508,5 +504,35 @@ mod tests {
             }
         }
         assert!(counted > 1000, "{counted}");
+        other_sizes_are_kept_as_they_are();
+    }
+
+    /// Of a GPU that nobody built: sectors of 64 bytes, lines of 256, 64 banks.
+    fn other_sizes_are_kept_as_they_are() {
+        let rules = RuleSet::from_toml(
+            r#"
+            archs = ["made-up"]
+            name = "Made-up"
+            evidence = "hypothesis"
+            note = "An example."
+            widths = [1, 2, 4, 8, 16]
+            request = { lanes = 32 }
+            cache = { line_bytes = 256, sector_bytes = 64 }
+            tag = { hash = [1, 2] }
+            shared = { banks = 64, bank_bytes = 4, group = { lanes = 32 }, widths = [4] }
+            "#,
+        )
+        .expect("sound rules");
+        let addresses = core::array::from_fn(|lane| 32 * lane as u64);
+        for op in [Op::LOAD, Op::SHARED_LOAD] {
+            let explanation = rules.explain(&WarpAccess::new(op, 4, addresses));
+            keep(&explanation, op.space);
+            agree(&rules, &explanation);
+        }
+        let explanation = rules.explain(&WarpAccess::new(Op::LOAD, 4, addresses));
+        keep(&explanation, Space::Global);
+        assert_eq!((sectors(), lines()), (16, 4));
+        assert_eq!((lane_sector(1), lane_sector(2), sector_address(1)), (0, 1, 64));
+        assert_eq!((sector_line(3), sector_line(4), line_address(1)), (0, 1, 256));
     }
 }

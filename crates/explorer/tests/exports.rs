@@ -1,7 +1,10 @@
-//! The committed WebAssembly is what the sources export: the same functions with
-//! the same types, and nothing from a host.
+//! The committed WebAssembly is that of the sources: it exports the same functions
+//! with the same types, needs nothing from a host, and has the same rule sets.
+//! That it counts the same is for a browser to show (`tests/browser/explorer.rs`).
 
+use simulator::RuleSet;
 use std::collections::BTreeMap;
+use std::path::Path;
 use wasmparser::{ExternalKind, Parser, Payload, ValType};
 
 const SOURCE: &str = include_str!("../src/lib.rs");
@@ -28,6 +31,29 @@ fn of_the_sources() -> BTreeMap<String, (Vec<ValType>, Vec<ValType>)> {
         functions.insert(name.to_owned(), (takes, gives));
     }
     functions
+}
+
+/// The files are in the module as they are, so that it needs not be run to be
+/// found old.
+#[test]
+fn the_committed_module_has_the_rule_sets_of_the_sources() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../simulator/arch");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).expect("the rule sets") {
+        let path = entry.expect("a file").path();
+        let text = std::fs::read(&path).expect("readable");
+        assert!(
+            contains(coalescope_explorer::WASM, &text),
+            "explorer.wasm has not the present {}: {REMEDY}",
+            path.display()
+        );
+        files += 1;
+    }
+    assert_eq!(files, RuleSet::shipped().count());
+}
+
+fn contains(all: &[u8], part: &[u8]) -> bool {
+    all.windows(part.len()).any(|window| window == part)
 }
 
 #[test]

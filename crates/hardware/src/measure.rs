@@ -184,6 +184,9 @@ pub struct Summary {
     pub profiled: (usize, f64),
 }
 
+/// The rules for a device that has none of its own; the summary says so.
+const OTHERWISE: &str = "9.0";
+
 /// Measures points, and appends their records to a file.
 ///
 /// # Errors
@@ -222,8 +225,16 @@ pub fn run(
 
     let (major, minor) = description.compute_capability;
     let arch = format!("{major}.{minor}");
-    let Some(rules) = RuleSet::for_arch(&arch).or_else(|| RuleSet::for_arch("9.0")) else {
-        return Err(Error::Input("no rule set ships with this program".into()));
+    let rules = match RuleSet::for_arch(&arch) {
+        Some(rules) => rules,
+        None => {
+            summary.notes.push(format!(
+                "there is no rule set for compute capability {arch}; which accesses the device has \
+                 and how many bytes they ask for is taken from CC {OTHERWISE}"
+            ));
+            RuleSet::for_arch(OTHERWISE)
+                .ok_or_else(|| Error::Input("no rule set ships with this program".into()))?
+        }
     };
     let mut tools =
         BTreeMap::from([("coalescope".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);

@@ -264,8 +264,9 @@ impl RuleSet {
     /// same offset.
     fn count_local(&self, lanes: Lanes<'_>, counts: Counts) -> Counts {
         let requests = self.requests(lanes);
+        let pieces = self.local_pieces(lanes.width);
         let counts = Counts {
-            requests: requests.count(),
+            requests: requests.count() * pieces.count,
             // Each lane has memory of its own.
             unique_bytes: counts.requested_bytes,
             ..counts
@@ -274,10 +275,15 @@ impl RuleSet {
             return counts;
         };
         let (mut sectors, mut tags) = (0, 0);
-        for &request in requests.as_slice() {
-            let lanes = lanes.only(request);
-            sectors += local_blocks(lanes, cache.sector_shift());
-            tags += local_blocks(lanes, cache.line_shift());
+        for piece in 0..u64::from(pieces.count) {
+            let first = piece * u64::from(pieces.bytes);
+            let addresses = core::array::from_fn(|lane| lanes.addresses[lane].wrapping_add(first));
+            for &request in requests.as_slice() {
+                let mask = lanes.only(request).mask;
+                let lanes = Lanes { mask, addresses: &addresses, width: pieces.bytes };
+                sectors += local_blocks(lanes, cache.sector_shift());
+                tags += local_blocks(lanes, cache.line_shift());
+            }
         }
         Counts {
             sectors: Some(sectors),
@@ -286,6 +292,23 @@ impl RuleSet {
             moved_bytes: Some(sectors * cache.sector_bytes),
             ..counts
         }
+    }
+}
+
+/// The equal parts of a lane's bytes that go in requests of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    /// How many.
+    pub(crate) count: u32,
+    /// Bytes of each.
+    bytes: u32,
+}
+
+impl RuleSet {
+    /// The pieces of an access of `width` bytes a lane to local memory.
+    pub(crate) fn local_pieces(&self, width: u32) -> Pieces {
+        let bytes = self.data().local.map_or(width, |local| width.min(local.request_bytes.into()));
+        Pieces { count: width / bytes.max(1), bytes }
     }
 }
 

@@ -27,7 +27,8 @@ use crate::stages::{Lanes, request};
 pub struct Explanation {
     /// The same counts that [`RuleSet::count`] gives.
     pub counts: Counts,
-    /// The lanes of each request. One on CC ≥ 7.0.
+    /// The lanes of each request. One on CC ≥ 7.0, but for wide accesses to local
+    /// memory, whose requests are of the same lanes.
     pub requests: Vec<LaneMask>,
     /// The active lanes, in ascending order.
     pub lanes: Vec<LaneUse>,
@@ -225,6 +226,10 @@ impl RuleSet {
             space => {
                 let requests = self.requests(lanes);
                 explanation.requests = requests.as_slice().to_vec();
+                if space == Space::Local {
+                    let pieces = self.local_pieces(lanes.width).count as usize;
+                    explanation.requests = explanation.requests.repeat(pieces);
+                }
                 self.explain_blocks(space, lanes, &mut explanation);
                 if space == Space::Global {
                     self.explain_stages(access, lanes, &mut explanation);

@@ -123,7 +123,9 @@ pub struct RuleData {
     /// Whether it has `cp.async`.
     #[serde(default)]
     pub async_copy: bool,
-    /// How an instruction to global or local memory is split into requests.
+    /// How an instruction to global or local memory is split into requests. With
+    /// [`tag`](Self::tag) it is whole warps, `lanes = 32` without `bytes`: the tag
+    /// stage takes the lines of one request, and its lanes are all of the warp.
     pub request: LaneGroups,
     /// Lines and sectors of the first-level cache. Left out where memory is
     /// reached by transactions of several sizes.
@@ -141,6 +143,9 @@ pub struct RuleData {
     /// How reductions and atomics pass the tag stage.
     #[serde(default)]
     pub atomic: Option<AtomicStage>,
+    /// Local memory: one request of the lanes that go together when left out.
+    #[serde(default)]
+    pub local: Option<LocalMemory>,
     /// Shared memory.
     #[serde(default)]
     pub shared: Option<SharedMemory>,
@@ -308,8 +313,8 @@ pub struct StoreWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AtomicStage {
-    /// Data wavefronts of an atomic for one of a reduction: one for the
-    /// operands, one for the results.
+    /// Data wavefronts of an atomic for one of a reduction, 1 at least: on CC 9.0
+    /// two, one for the operands and one for the results.
     pub result_passes: u8,
     /// Bits of the bank number that do not separate banks in a tag round in
     /// which every line has one lane.
@@ -318,6 +323,14 @@ pub struct AtomicStage {
     /// packet to L2 twice as fast; the line when left out.
     #[serde(default)]
     pub cas_tag_bytes: Option<u32>,
+}
+
+/// Local memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalMemory {
+    /// Bytes a lane of a request: a wider access is several.
+    pub request_bytes: u8,
 }
 
 /// How `cp.async` passes: its lanes read the data banks at one address and
@@ -375,8 +388,8 @@ pub struct SharedMemory {
 pub struct SharedAtomics {
     /// Widths that it does, in bytes a lane.
     pub widths: Vec<u8>,
-    /// Wavefronts of a compare-and-swap for one of the others: it has two
-    /// operands.
+    /// Wavefronts of a compare-and-swap for one of the others, 1 at least: it has
+    /// two operands.
     pub cas_passes: u8,
 }
 
@@ -648,7 +661,9 @@ impl RuleData {
             refuse("tag.hash", alloc::format!("{} bits: not in 1..=5", tag.hash.len()))?;
         }
         if self.tag.is_some() && self.request != (LaneGroups { lanes: 32, bytes: None }) {
-            refuse("request", "a tag stage takes whole warps: lanes = 32, no bytes".to_owned())?;
+            let reason = "a tag stage takes whole warps: lanes = 32, no bytes; without tag, data \
+                          and atomic other groups may be";
+            refuse("request", reason.to_owned())?;
         }
         if let Some(data) = self.data {
             require_power_of_two("data.banks", data.banks, 1)?;
@@ -666,6 +681,12 @@ impl RuleData {
         } else if self.atomic.is_some() {
             refuse("data", "atomic needs it".to_owned())?;
         }
+        if self.atomic.is_some_and(|atomic| atomic.result_passes == 0) {
+            refuse(
+                "atomic.result_passes",
+                "0: an atomic passes once at least, with its operands".to_owned(),
+            )?;
+        }
         if let Some(atomic) = self.atomic
             && let (Some(bytes), Some(cache)) = (atomic.cas_tag_bytes, self.cache)
         {
@@ -673,6 +694,10 @@ impl RuleData {
             if bytes > cache.line_bytes {
                 refuse("atomic.cas_tag_bytes", alloc::format!("{bytes} is more than a line"))?;
             }
+        }
+        if let Some(local) = self.local {
+            // A word of a lane is in one piece.
+            require_power_of_two("local.request_bytes", u32::from(local.request_bytes), 4)?;
         }
         if self.copy.is_some() && (self.data.is_none() || self.shared.is_none()) {
             refuse("copy", "it needs data and shared".to_owned())?;
@@ -688,6 +713,12 @@ impl RuleData {
             }
             if shared.banks > MAX_BANKS {
                 refuse("shared.banks", alloc::format!("{} is above {MAX_BANKS}", shared.banks))?;
+            }
+            if shared.atomic.as_ref().is_some_and(|atomic| atomic.cas_passes == 0) {
+                refuse(
+                    "shared.atomic.cas_passes",
+                    "0: a compare-and-swap passes once at least".to_owned(),
+                )?;
             }
             for load in &shared.load_groups {
                 groups("shared.load_groups", LaneGroups { lanes: load.lanes, bytes: None })?;
@@ -781,13 +812,21 @@ impl RuleSet {
     /// The shipped rule set for a compute capability ("9.0"); `None` when
     /// there is none. The rules are read at each call: keep them.
     pub fn for_arch(arch: &str) -> Option<Self> {
-        let (_, text) = FILES.iter().find(|(archs, _)| archs.contains(&arch))?;
-        Self::from_toml(text).ok()
+        let (archs, text) = FILES.iter().find(|(archs, _)| archs.contains(&arch))?;
+        Some(Self::from_shipped(archs, text))
     }
 
     /// All shipped rule sets, oldest architecture first.
     pub fn shipped() -> impl Iterator<Item = Self> {
-        FILES.iter().filter_map(|(_, text)| Self::from_toml(text).ok())
+        FILES.iter().map(|(archs, text)| Self::from_shipped(archs, text))
+    }
+
+    /// A file of the crate itself: one that can't be read is a fault of the
+    /// build, which every test that takes a rule set shows with the parser's
+    /// message. As "no such architecture" it would go unnoticed.
+    fn from_shipped(archs: &[&str], text: &str) -> Self {
+        Self::from_toml(text)
+            .unwrap_or_else(|error| panic!("the shipped rules of CC {archs:?}: {error}"))
     }
 
     /// The compute capabilities that [`RuleSet::for_arch`] knows, oldest
@@ -880,15 +919,52 @@ mod tests {
 
     #[test]
     fn every_shipped_file_is_sound() {
-        for (archs, text) in FILES {
-            let rules = RuleSet::from_toml(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-            assert_eq!(rules.archs(), *archs);
+        for ((archs, _), rules) in FILES.iter().zip(RuleSet::shipped()) {
+            assert_eq!(rules.archs(), *archs, "`FILES` and the file's `archs` differ");
         }
-        assert_eq!(RuleSet::shipped().count(), FILES.len());
         let archs = RuleSet::known_archs();
         let mut unique = archs.clone();
         unique.sort();
         unique.dedup();
         assert_eq!(unique.len(), archs.len(), "an architecture stands in two files");
+    }
+
+    /// A file that is put into the folder alone is not shipped.
+    #[test]
+    fn every_file_of_the_folder_is_shipped() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("arch");
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(
+                FILES.iter().any(|&(_, shipped)| shipped == text),
+                "{} has no line in `FILES`",
+                path.display()
+            );
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), FILES.len());
+    }
+
+    #[test]
+    #[should_panic(expected = "the shipped rules of CC [\"9.9\"]: TOML parse error at line 2")]
+    fn a_shipped_file_that_does_not_parse_is_shown_with_the_parsers_message() {
+        RuleSet::from_shipped(&["9.9"], "archs = [\"9.9\"]\nname = 9.9\n");
+    }
+
+    /// Blackwell's note says that it is taken to be as Hopper.
+    #[test]
+    fn blackwell_has_hoppers_rules() {
+        let hopper = RuleSet::for_arch("9.0").unwrap().data().clone();
+        let blackwell = RuleSet::for_arch("10.0").unwrap().data().clone();
+        assert!(blackwell.widths.starts_with(&hopper.widths));
+        let named_as_hopper = RuleData {
+            archs: hopper.archs.clone(),
+            name: hopper.name.clone(),
+            evidence: hopper.evidence,
+            note: hopper.note.clone(),
+            widths: hopper.widths.clone(),
+            ..blackwell
+        };
+        assert_eq!(named_as_hopper, hopper);
     }
 }

@@ -100,6 +100,19 @@ proptest! {
     }
 }
 
+/// Each word of a lane is a request, and looks the line up that both share.
+#[test]
+fn requests_to_local_memory_are_as_wide_as_the_file_says() {
+    let load = Op::parse("ldl", None, None, 8).unwrap();
+    let counts = |file: &str| {
+        let counts = RuleSet::from_toml(file).unwrap().count(&strided(load, 8, 0));
+        (counts.requests, counts.sectors, counts.tags, counts.unique_sectors)
+    };
+    assert_eq!(counts(MADE_UP), (1, Some(4), Some(1), Some(4)));
+    let by_words = MADE_UP.replacen("[shared]", "[local]\nrequest_bytes = 4\n[shared]", 1);
+    assert_eq!(counts(&by_words), (2, Some(4), Some(2), Some(4)));
+}
+
 #[test]
 fn an_impossible_file_is_refused_with_its_key() {
     for (from, to, key) in [
@@ -116,6 +129,17 @@ fn an_impossible_file_is_refused_with_its_key() {
         ("hash = [0b101]", "hash = [1, 2, 4, 8, 16, 32]", "tag.hash"),
         ("[data]\nbanks = 16", "[data]\nbanks = 128", "data.banks"),
         ("[tag]\nhash = [0b101]", "", "tag"),
+        (
+            "[shared]",
+            "[atomic]\nresult_passes = 0\nsingle_lane_merged_banks = 0\n[shared]",
+            "atomic.result_passes",
+        ),
+        (
+            "widths = [4, 8]\n",
+            "widths = [4, 8]\n[shared.atomic]\nwidths = [4]\ncas_passes = 0\n",
+            "shared.atomic.cas_passes",
+        ),
+        ("[shared]", "[local]\nrequest_bytes = 2\n[shared]", "local.request_bytes"),
         ("[shared]\nbanks = 16", "[shared]\nbanks = 15", "shared.banks"),
         ("[shared]", "[[inexact]]\nops = [\"lds.128\"]\nreason = \"\"\n[shared]", "inexact.ops"),
     ] {

@@ -11,6 +11,7 @@
 //! | `MOCK_CUDA_INIT` | code that `cuInit` returns |
 //! | `MOCK_CUDA_VERSION` | what `cuDriverGetVersion` says; 13000 unless set |
 //! | `MOCK_CUDA_DEVICES` | number of devices; 1 unless set |
+//! | `MOCK_CUDA_MAJOR` | the compute capability's first number; 9 unless set |
 //! | `MOCK_CUDA_FREE` | bytes of free device memory |
 //! | `MOCK_CUDA_LOG` | file to which each launch adds a line |
 //! | `MOCK_CUDA_TIMES` | `kernel=milliseconds;…` by a part of the name; 0.02 unless set |
@@ -243,7 +244,9 @@ api! {
             37 => 6144,           // bus bits
             38 => 1 << 20,        // L2 bytes
             39 => 2048,           // threads an SM
-            75 => 9, 76 => 0,     // compute capability
+            // Compute capability.
+            75 => variable("MOCK_CUDA_MAJOR", 9),
+            76 => 0,
             81 => 228 << 10,      // shared memory an SM
             82 => 1 << 16,        // registers an SM
             97 => 227 << 10,      // shared memory a block, opt-in

@@ -26,6 +26,7 @@ use crate::output::Output;
 use crate::profiler::session::{LaunchResult, Session};
 use crate::profiler::{Counted, find};
 use crate::supervisor::{self, WorkerCommand};
+use record::warp::WarpLine;
 use record::{OpClass, Value};
 use serde_json::{Map, json};
 use simulator::{RuleSet, Space, WARP_LANES, WarpAccess};
@@ -231,8 +232,15 @@ fn rules_for(description: &Description) -> Result<RuleSet, Error> {
 }
 
 fn parse(number: usize, text: &str, rules: &RuleSet) -> Result<Line, String> {
-    let access =
-        record::warp::parse_line(text.as_bytes(), rules).map_err(|error| error.message)?.access;
+    let WarpLine { access, rules: wanted, .. } =
+        record::warp::parse_line(text.as_bytes(), rules).map_err(|error| error.message)?;
+    if !std::ptr::eq(wanted, rules) {
+        return Err(format!(
+            "arch is for {}, and the device is {}; leave arch out to count the line here",
+            wanted.name(),
+            rules.name()
+        ));
+    }
     let fields: Map<String, serde_json::Value> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
     let value_type = fields.get("type").and_then(|value| value.as_str()).map(str::to_owned);

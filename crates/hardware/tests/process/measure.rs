@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("large_footprints_are_counted_when_asked", large_footprints_are_counted_when_asked),
     ("each_point_can_be_launched_once", each_point_can_be_launched_once),
     ("a_forbidden_profiler_is_said_once", a_forbidden_profiler_is_said_once),
+    ("an_unknown_architecture_is_said", an_unknown_architecture_is_said),
 ];
 
 const STRIDED: &str = r#"
@@ -365,4 +366,14 @@ fn a_forbidden_profiler_is_said_once() {
     assert_eq!((summary.timed, summary.counted), (2, 0));
     assert_eq!(summary.notes.len(), 1, "{:?}", summary.notes);
     assert!(summary.notes[0].contains("ERR_NVGPUCTRPERM"));
+}
+
+fn an_unknown_architecture_is_said() {
+    let mut options = options("unknown-arch", &[("MOCK_CUDA_MAJOR", "99")]);
+    options.counters = false;
+    let summary = run(&[("strided", STRIDED)], &options);
+    assert_eq!(summary.timed, 2, "{summary:?}");
+    let [note] = &summary.notes[..] else { panic!("{:?}", summary.notes) };
+    assert!(note.contains("no rule set for compute capability 99.0"), "{note}");
+    assert!(note.contains("taken from CC 9.0"), "{note}");
 }

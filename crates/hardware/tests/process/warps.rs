@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const TESTS: &[Test] = &[
     ("lines_are_counted_class_by_class", lines_are_counted_class_by_class),
+    ("a_line_for_another_device_is_refused", a_line_for_another_device_is_refused),
     ("a_cut_file_is_continued", a_cut_file_is_continued),
     ("a_lost_row_costs_its_own_line", a_lost_row_costs_its_own_line),
     ("a_faulting_line_costs_itself", a_faulting_line_costs_itself),
@@ -120,6 +121,24 @@ fn lines_are_counted_class_by_class() {
         serde_json::from_str(&std::fs::read_to_string(about).expect("read")).expect("JSON");
     assert_eq!(about["tools"]["ncu"], "2025.3.1.0");
     assert_eq!(about["device"]["name"], "Mock GPU 0");
+}
+
+/// What the device counts are its own lines: it can't count by another's rules.
+fn a_line_for_another_device_is_refused() {
+    let mut options = options("arch", &[]);
+    options.input = [
+        line("1", "ld", 0x7f00_0000_0000, ",\"arch\":\"9.0\""),
+        line("2", "ld", 0x7f00_0000_0000, ",\"arch\":\"7.0\""),
+        line("3", "ld", 0x7f00_0000_0000, ""),
+    ]
+    .join("\n");
+    let summary = counted(&options);
+    assert_eq!((summary.counted, summary.errors), (2, 1));
+    let error = answers(&options.output)[1]["error"].to_string();
+    assert!(
+        error.contains("arch is for Volta and Turing, and the device is Hopper; leave arch out"),
+        "{error}"
+    );
 }
 
 fn a_cut_file_is_continued() {

@@ -119,6 +119,9 @@ function say(note) {
   byId("note").hidden = note === "";
 }
 
+// The place of the rule set that is chosen among those of the simulator.
+const chosenRules = () => Number(byId("cc").selectedOptions[0].dataset.rules);
+
 // Counts the state and shows everything; `unread` is what an address had that is
 // not known here.
 function show(unread = []) {
@@ -132,7 +135,7 @@ function show(unread = []) {
   byId("copied").textContent = "";
   const addresses = addressesOf(state);
   const refused = refusal(state);
-  const view = refused === null ? countAccess(simulator, state, addresses) : null;
+  const view = refused === null ? countAccess(simulator, chosenRules(), state, addresses) : null;
   byId("show-scenario").disabled = view === null;
   if (view === null) {
     const chosen = byId("op").selectedOptions[0].textContent;

@@ -10,6 +10,9 @@ const PAINTS = [
 const paint = (index) => PAINTS[index % PAINTS.length];
 const LANE_HEIGHT = 26;
 const BOX_HEIGHT = 36;
+// What a bank's number needs, and the numbers of the wavefronts beside the banks.
+const BANK_WIDTH = 19;
+const WAVEFRONT_WIDTH = 30;
 
 // Widest picture with two rows of lanes, and with lines too narrow for arrows.
 const NARROW = 640;
@@ -183,9 +186,9 @@ function drawTransactions(picture, view, state, addresses, base) {
 // Banks as columns, data wavefronts as rows. A cell is the word that a bank gives,
 // with the first lane that it is for.
 function drawBanks(picture, view) {
-  const banks = Math.max(LANES, ...view.words.map(({ bank }) => bank + 1));
+  const { banks } = view;
   const rows = Math.max(...view.words.map(({ wavefront }) => wavefront)) + 1;
-  const left = 30;
+  const left = WAVEFRONT_WIDTH;
   const pitch = (picture.width - left) / banks;
   const row = 22;
   picture.height += 24;
@@ -211,8 +214,9 @@ function drawBanks(picture, view) {
 // The picture and its legend.
 function draw(view, state, addresses, available, sentence) {
   const shared = isShared(state.op);
-  // A bank's number needs its 19 pixels: a narrow page scrolls this picture.
-  const picture = new Picture(shared ? Math.max(available, NARROW) : Math.max(available, 280));
+  // A narrow page scrolls the picture of the banks.
+  const least = shared ? Math.max(NARROW, WAVEFRONT_WIDTH + BANK_WIDTH * view.banks) : 280;
+  const picture = new Picture(Math.max(available, least));
   const base = shared ? 0 : BASE;
   const transactionOf = (lane) => view.transactions.findIndex(({ lanes }) => isOn(lanes, lane));
   const colorOf = (lane) => {

@@ -22,11 +22,9 @@ function loadSimulator(base64) {
   });
 }
 
-// Counts one access: `addresses` of 32 lanes, `width` bytes each. Null where the
-// compute capability ("9.0") has no such access.
-function countAccess(simulator, { cc, op, size, mask }, addresses) {
-  const [major, minor] = cc.split(".").map(Number);
-  const arch = simulator.find_arch(10 * major + minor);
+// Counts one access by the rule set at a place: `addresses` of 32 lanes, `size`
+// bytes each. Null where the architecture has no such access.
+function countAccess(simulator, arch, { op, size, mask }, addresses) {
   addresses.forEach((address, lane) => simulator.set_lane(lane, BigInt(address)));
   if (simulator.count(arch, OPS.indexOf(op), size, mask) !== 0) return null;
   const list = (length, entry) => Array.from({ length }, (_, index) => entry(index));
@@ -40,6 +38,7 @@ function countAccess(simulator, { cc, op, size, mask }, addresses) {
     exact: simulator.exact() === 1,
     sectorBytes: simulator.sector_bytes(arch),
     lineBytes: simulator.line_bytes(arch),
+    banks: simulator.shared_banks(arch),
     sectors: list(simulator.sectors(), (index) => ({
       address: Number(simulator.sector_address(index)),
       bytes: simulator.sector_bytes_used(index),

@@ -37,7 +37,9 @@ const COUNTS: [(&str, &str); 14] = [
 
 #[derive(Clone, Debug, Serialize)]
 struct Arch {
-    number: String,
+    cc: String,
+    /// The place of its rule set in the simulator of the page.
+    rules: usize,
     name: String,
     evidence: String,
 }
@@ -56,12 +58,12 @@ pub(super) fn script() -> String {
 /// What the page's template names.
 pub(super) fn context() -> Value {
     let mut archs = Vec::new();
-    for rules in RuleSet::shipped() {
+    for (place, rules) in RuleSet::shipped().enumerate() {
         let data = rules.data();
-        // The page names a compute capability by its number alone.
-        for number in rules.archs().iter().filter(|arch| arch.parse::<f64>().is_ok()) {
+        for cc in rules.archs() {
             archs.push(Arch {
-                number: number.clone(),
+                cc: cc.clone(),
+                rules: place,
                 name: data.name.clone(),
                 evidence: data.evidence.to_string(),
             });

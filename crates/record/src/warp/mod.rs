@@ -6,6 +6,7 @@
 //! | field | value |
 //! |---|---|
 //! | `id` | any JSON, given back as it is written; `null` when left out |
+//! | `arch` | the compute capability that the access is for: that of the stream's rule set, or of a shipped one; the stream's when left out |
 //! | `op` | `ld`, `ld.cg`, `ld.nc`, `st`, `red`, `atom`, `lds`, `sts`, `cp.async`, … ([`Op::names`](simulator::Op::names) lists all) |
 //! | `width` | bytes a lane: 1, 2, 4, 8, 16, 32, as far as the architecture has them |
 //! | `mask` | the lanes that are on, a number of 32 bits, lane 0 the lowest; all lanes when left out |
@@ -80,18 +81,20 @@ pub struct Summary {
     pub bad_lines: u64,
 }
 
-/// Reads one line; `rules` says which accesses there are.
+/// Reads one line; `rules` says which accesses there are, unless the line
+/// names another architecture.
 ///
 /// Never panics, whatever the bytes. The error has the `id`, if it could be
 /// read.
-pub fn parse_line<'a>(line: &'a [u8], rules: &RuleSet) -> Result<WarpLine<'a>, LineError<'a>> {
+pub fn parse_line<'a>(line: &'a [u8], rules: &'a RuleSet) -> Result<WarpLine<'a>, LineError<'a>> {
     match quick::fields(line) {
         Some(fields) => fields.check(rules),
         None => parse::fields(line)?.check(rules),
     }
 }
 
-/// Answers every line of `input` on `output`, in order.
+/// Answers every line of `input` on `output`, in order: by `rules`, but for
+/// lines that name another architecture.
 ///
 /// Reads as much as there is, answers it, and flushes; so a program that sends
 /// a line and waits for the answer gets it. Memory is bounded, by
@@ -225,7 +228,7 @@ impl Answers {
         }
         self.lines += 1;
         match parse_line(line, rules) {
-            Ok(WarpLine { id, access }) => {
+            Ok(WarpLine { id, access, rules }) => {
                 write_counts(&mut self.text, id, rules, &access);
             }
             Err(error) => {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::LazyLock;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -15,6 +16,8 @@ pub struct WarpLine<'a> {
     pub id: &'a str,
     /// The access.
     pub access: WarpAccess,
+    /// The rule set that it is for.
+    pub rules: &'a RuleSet,
 }
 
 /// A bad line.
@@ -38,6 +41,7 @@ impl std::error::Error for LineError<'_> {}
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fields<'a> {
     pub(super) id: Option<&'a str>,
+    pub(super) arch: Option<Cow<'a, str>>,
     pub(super) op: Cow<'a, str>,
     pub(super) width: u64,
     pub(super) mask: u32,
@@ -48,9 +52,14 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The access, where it is one that the architecture has.
-    pub(super) fn check(&self, rules: &RuleSet) -> Result<WarpLine<'a>, LineError<'a>> {
+    /// The access, where it is one that the architecture has: the line's own,
+    /// else that of `rules`.
+    pub(super) fn check(&self, rules: &'a RuleSet) -> Result<WarpLine<'a>, LineError<'a>> {
         let error = |message: String| LineError { id: self.id, message };
+        let rules = match &self.arch {
+            Some(arch) => rules_of(arch, rules).ok_or_else(|| error(unknown_arch(arch, rules)))?,
+            None => rules,
+        };
         let width = u8::try_from(self.width).map_err(|_| {
             error(format!(
                 "width {} is too large; give the bytes a lane accesses: 1, 2, 4, 8, 16 or 32",
@@ -67,8 +76,33 @@ impl<'a> Fields<'a> {
             shared_addresses: self.shared_addresses,
         };
         rules.check(&access).map_err(|reason| error(with_remedy(&reason)))?;
-        Ok(WarpLine { id: self.id.unwrap_or("null"), access })
+        Ok(WarpLine { id: self.id.unwrap_or("null"), access, rules })
     }
+}
+
+/// The shipped rule sets, read when a line first names another architecture
+/// than that of the stream.
+static SHIPPED: LazyLock<Vec<RuleSet>> = LazyLock::new(|| RuleSet::shipped().collect());
+
+/// The rule set that holds for `arch`: `given`, which may be one of the user's
+/// own, before the shipped ones.
+fn rules_of<'a>(arch: &str, given: &'a RuleSet) -> Option<&'a RuleSet> {
+    std::iter::once(given)
+        .chain(SHIPPED.iter())
+        .find(|rules| rules.archs().iter().any(|known| known == arch))
+}
+
+fn unknown_arch(arch: &str, given: &RuleSet) -> String {
+    let mut known = RuleSet::known_archs();
+    for own in given.archs() {
+        if !known.contains(own) {
+            known.push(own.clone());
+        }
+    }
+    format!(
+        "unknown arch \"{arch}\"; known: {}; rules of your own come with --arch FILE",
+        known.join(", ")
+    )
 }
 
 /// The reason, with what to do about it.
@@ -77,7 +111,7 @@ fn with_remedy(reason: &AccessError) -> String {
         AccessError::Misaligned { .. } => "; align it, or clear the lane's bit in mask",
         AccessError::BeyondLocal { .. } => "; give the offset in the thread's local memory",
         AccessError::NoSharedAddresses => ": 32 offsets in shared memory, one for each lane",
-        AccessError::Unsupported { .. } => "; choose another --arch",
+        AccessError::Unsupported { .. } => "; choose another arch",
         _ => "",
     };
     format!("{reason}{remedy}")
@@ -100,6 +134,7 @@ pub(super) fn fields(line: &[u8]) -> Result<Fields<'_>, LineError<'_>> {
 #[derive(Default)]
 struct RawFields<'a> {
     id: Option<&'a RawValue>,
+    arch: Option<&'a RawValue>,
     op: Option<&'a RawValue>,
     width: Option<&'a RawValue>,
     mask: Option<&'a RawValue>,
@@ -154,6 +189,7 @@ impl<'a> RawFields<'a> {
         };
         Ok(Fields {
             id: self.id(),
+            arch: given(self.arch).map(|arch| text("arch", arch)).transpose()?,
             op: text("op", op)?,
             width: whole_number(width).ok_or_else(|| {
                 format!(
@@ -174,7 +210,8 @@ impl<'a> RawFields<'a> {
 
 /// The keys of a line that are long enough for a slip to be told from another
 /// word.
-const KEYS: [&str; 6] = ["width", "mask", "addresses", "shared_addresses", "atomic", "type"];
+const KEYS: [&str; 7] =
+    ["arch", "width", "mask", "addresses", "shared_addresses", "atomic", "type"];
 
 /// Whether a key is meant to be one of ours, and is not.
 pub(super) fn is_slip_of_key(text: &str) -> bool {
@@ -271,6 +308,7 @@ impl<'de> Visitor<'de> for &mut RawFields<'de> {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             let (name, field) = match &*key {
                 "id" => ("id", &mut self.id),
+                "arch" => ("arch", &mut self.arch),
                 "op" => ("op", &mut self.op),
                 "width" => ("width", &mut self.width),
                 "mask" => ("mask", &mut self.mask),

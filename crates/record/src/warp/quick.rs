@@ -18,7 +18,7 @@ pub(super) fn fields(line: &[u8]) -> Option<Fields<'_>> {
         return None;
     }
     let mut cursor = Cursor { rest: line };
-    let (mut id, mut op, mut width, mut mask) = (None, None, None, None);
+    let (mut id, mut arch, mut op, mut width, mut mask) = (None, None, None, None, None);
     let (mut addresses, mut shared_addresses, mut atomic, mut value_type) =
         (None, None, None, None);
     cursor.take(b'{')?;
@@ -27,6 +27,7 @@ pub(super) fn fields(line: &[u8]) -> Option<Fields<'_>> {
         cursor.take(b':')?;
         let again = match key {
             "id" => id.replace(cursor.id()?).is_some(),
+            "arch" => arch.replace(cursor.text()?).is_some(),
             "op" => op.replace(cursor.text()?).is_some(),
             "width" => width.replace(cursor.number()?).is_some(),
             "mask" => mask.replace(cursor.number()?).is_some(),
@@ -55,6 +56,7 @@ pub(super) fn fields(line: &[u8]) -> Option<Fields<'_>> {
     }
     Some(Fields {
         id,
+        arch: arch.map(Cow::Borrowed),
         op: Cow::Borrowed(op?),
         width: width?,
         mask: match mask {

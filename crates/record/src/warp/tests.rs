@@ -288,6 +288,14 @@ fn every_error_says_what_and_what_to_do() {
             "column 0: invalid type: sequence, expected an object such as {\"id\":1,",
         ),
         ("hello".to_owned(), "column 1: expected value; a line must be one JSON object"),
+        (with("arch", "\"9\""), "unknown arch \"9\"; known: 1.0, 1.1, 1.2, 1.3, 2.0, "),
+        (with("arch", "\"\""), "; rules of your own come with --arch FILE"),
+        (with("arch", "9.0"), "arch is 9.0; it must be text"),
+        (with("archs", "\"9.0\""), "unknown key archs; did you mean arch?"),
+        (
+            with("arch", "\"7.0\"").replace("\"ld\"", "\"cp.async\""),
+            "compute capability 7.0 has no cp.async; choose another arch",
+        ),
         (with("id", "1") + " x", "trailing characters; a line must be one JSON object"),
     ];
     for (line, expected) in cases {
@@ -321,6 +329,45 @@ fn inactive_lanes_and_unknown_fields_do_not_matter() {
     assert_eq!(plain, null);
 }
 
+/// A line's architecture decides what it is answered by, and what accesses
+/// there are; without one the stream's does.
+#[test]
+fn a_line_is_counted_by_its_own_architecture() {
+    let mut own = hopper().data().clone();
+    own.archs = vec!["wide".to_owned(), "8.0".to_owned()];
+    own.cache.as_mut().unwrap().sector_bytes = 64;
+    let own = RuleSet::new(own).unwrap();
+    let sectors_on = |rules: &RuleSet, arch: &str| {
+        let text = with("arch", arch).replace("\"mask\":1", "\"mask\":4294967295");
+        let addresses: Vec<u64> = (0..32).map(|lane| 8 * lane).collect();
+        let text = text.replace(&format!("{:?}", [0u64; 32]), &format!("{addresses:?}"));
+        let mut output = Vec::new();
+        stream(rules, text.as_bytes(), &mut output).unwrap();
+        let answer: Value = serde_json::from_slice(&output).unwrap();
+        let transactions = answer["transactions"].as_array().map_or(0, Vec::len);
+        (answer["requests"].as_u64().unwrap(), answer["sectors"].as_u64(), transactions)
+    };
+    for (arch, expected) in [
+        ("", (1, Some(8), 0)),
+        ("null", (1, Some(8), 0)),
+        ("\"9.0\"", (1, Some(8), 0)),
+        ("\"8.0\"", (1, Some(8), 0)),
+        // Eight lanes a request.
+        ("\"5.2\"", (4, Some(8), 0)),
+        // Stride 2 does not coalesce.
+        ("\"1.0\"", (2, None, 32)),
+    ] {
+        assert_eq!(sectors_on(&hopper(), arch), expected, "{arch}");
+    }
+    // Rules of one's own go before the shipped ones of the same name.
+    for (arch, sectors) in [("", 4), ("\"wide\"", 4), ("\"8.0\"", 4), ("\"9.0\"", 8)] {
+        assert_eq!(sectors_on(&own, arch).1, Some(sectors), "{arch}");
+    }
+    let mut output = Vec::new();
+    stream(&own, with("arch", "\"narrow\"").as_bytes(), &mut output).unwrap();
+    assert!(String::from_utf8(output).unwrap().contains(", wide; rules of your own"));
+}
+
 #[test]
 fn usual_lines_are_read_quickly() {
     for usual in [
@@ -330,6 +377,7 @@ fn usual_lines_are_read_quickly() {
         with("id", "-5"),
         with("id", "null"),
         with("mask", ""),
+        with("arch", "\"7.0\""),
     ] {
         assert!(quick::fields(usual.as_bytes()).is_some(), "{usual}");
     }
@@ -409,6 +457,7 @@ fn lines() -> impl Strategy<Value = String> {
         "atomic",
         "type",
         "shared_addresses",
+        "arch",
         "other",
     ]);
     let fields =
