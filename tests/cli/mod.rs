@@ -448,7 +448,11 @@ code = "p[blockIdx.x * 128 + threadIdx.x].x = 1.0f;"
 fn explain_says_how_many_accesses_there_are() {
     let output = coalescope(&["explain", "contiguous", "--access", "99"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("there is no access 99: the kernel has 2"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("there is no access 99: the kernel has 2"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

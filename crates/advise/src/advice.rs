@@ -120,7 +120,8 @@ impl SiteAdvice {
             None if shifted => "Accesses to this buffer want different starts, and it has one; \
                  L1 holds what they share, and so would a tile in shared memory"
                 .to_owned(),
-            None => "Change which thread takes what, or sort the array of indices that says it".to_owned(),
+            None => "Change which thread takes what, or sort the array of indices that says it"
+                .to_owned(),
         };
         format!("No other layout of the data helps{near}. {way}.")
     }

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<ExitCode> {
     };
     if found.is_empty() {
         let number = built.program.sites.len();
-        match args.access.filter(|access| *access as usize > number) {
+        let access = args.access.as_deref().and_then(|access| access.parse::<usize>().ok());
+        match access.filter(|access| *access > number) {
             Some(access) => complaints.message(
                 &format!("there is no access {access}: the kernel has {number}"),
                 "`coalescope sim` lists them with their numbers",

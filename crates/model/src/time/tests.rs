@@ -239,7 +239,8 @@ fn a_slice_gives_out_two_sectors_as_fast_as_one() {
         l2::reads(&Input { work: &work, moved: &moved, profile: &profile, waves }).expect("a time")
     };
     // 1e11 requests or 2.5e11 sectors a second.
-    for (sectors, seconds) in [(1.0, 1e-5), (2.0, 1e-5), (2.5, 1e-5), (3.0, 1.2e-5), (4.0, 1.6e-5)] {
+    for (sectors, seconds) in [(1.0, 1e-5), (2.0, 1e-5), (2.5, 1e-5), (3.0, 1.2e-5), (4.0, 1.6e-5)]
+    {
         let found = reads(sectors);
         assert!((found / seconds - 1.0).abs() < 1e-12, "{sectors}: {found}");
     }
