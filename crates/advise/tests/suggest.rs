@@ -151,7 +151,7 @@ p = { type = "P", shape = ["n"] }
 [kernel]
 code = '''
 int i = blockIdx.x * blockDim.x + threadIdx.x;
-P *q = p + i;
+P *q = i % 2 ? p + i : p;
 load(q->x);
 '''
 "#,
@@ -162,9 +162,135 @@ load(q->x);
     .expect("it runs");
     let reasons = found.refused.iter().map(|(_, reason)| reason.as_str()).collect::<Vec<_>>();
     assert!(
-        reasons.iter().any(|reason| reason.contains("in line 2 of the kernel: `P *q = p + i;`")),
+        reasons
+            .iter()
+            .any(|reason| reason.contains("in line 2 of the kernel: `P *q = i % 2 ? p + i : p;`")),
         "{reasons:?}"
     );
+}
+
+/// A kernel over 24-byte cells, of which `lines` are the statements of each thread.
+fn cells(lines: &str) -> RunPlan {
+    of_text(&format!(
+        "[params]\nn = 4096\n[launch]\ngrid = [\"(n + 127) / 128\"]\nblock = [128]\n\
+         [struct.Cell]\nfields = [\"float x\", \"float y\", \"float z\", \"float w\", \"int a\", \"int b\"]\n\
+         [buffers]\ncells = {{ type = \"Cell\", shape = [\"n\"] }}\n\
+         out = {{ type = \"float\", shape = [\"n\"] }}\n\
+         order = {{ type = \"int\", shape = [\"n\"], init = \"hash(i) % n\" }}\n\
+         [kernel]\ncode = '''\nint i = blockIdx.x * blockDim.x + threadIdx.x;\n{lines}\n'''\n"
+    ))
+}
+
+/// However an element is named, the layouts are those of `cells[i].field`.
+#[test]
+fn references_pointers_and_copies_are_followed() {
+    let direct = suggest(&cells("if (i < n) out[i] = cells[i].x * cells[i].y;"), &rules(), None);
+    let direct = direct.expect("it runs");
+    check(&direct);
+    let listed = |found: &Suggestions| -> Vec<(String, Option<u128>)> {
+        found.ranked.iter().map(|c| (c.layout.to_string(), c.totals.sectors)).collect()
+    };
+    assert!(listed(&direct).iter().any(|(layout, _)| layout == "`Cell` as AoSoA of 32"));
+    for lines in [
+        "if (i < n) { const Cell &c = cells[i]; out[i] = c.x * c.y; }",
+        "if (i < n) { auto &c = cells[i]; out[i] = c.x * c.y; }",
+        "if (i >= n) return;\nconst Cell *c = &cells[i];\nout[i] = c->x * (*c).y;",
+        "if (i >= n) return;\nconst Cell *c = cells + i;\nout[i] = c[0].x * c->y;",
+        "if (i >= n) return;\nauto c = &cells[i];\nout[i] = c->x * c->y;",
+        "if (i < n) { Cell c = cells[i]; out[i] = c.x * c.y; }",
+        "if (i < n) out[i] = (*(cells + i)).x * (&cells[i])->y;",
+        "if (i >= n) return;\nCell *row = cells + 1;\nCell &c = row[i - 1];\nout[i] = c.x * c.y;",
+        // The index changes after the name was given.
+        "if (i >= n) return;\nint j = i;\nCell &c = cells[j];\nj = 0;\nout[i] = c.x * c.y;",
+    ] {
+        let found = suggest(&cells(lines), &rules(), None).expect("it runs");
+        check(&found);
+        assert_eq!(listed(&found), listed(&direct), "{lines}\n{:?}", found.refused);
+    }
+}
+
+#[test]
+fn what_names_an_element_is_worked_out_as_often_as_before() {
+    // The index is read from memory once; the pointer moves; a copy is kept while
+    // the element changes; elements are copied whole.
+    for lines in [
+        "if (i < n) { const Cell &c = cells[order[i]]; out[i] = c.x * c.y; }",
+        "Cell c = cells[order[i]];\nout[i] = c.x * c.y;",
+        "Cell *p = cells + i;\nfor (int k = 0; k < 4; ++k) { out[i] = p->x * p->y; p += 128; if (p >= cells + n) p = cells + i; }",
+        "for (const Cell *p = cells + i; p < cells + n; p += 1024) { out[i] = p->x * p->w; }",
+        "Cell *p = cells + i;\nload(p->x);\np = cells + (n - 1 - i);\nload(p->x);",
+        "Cell c = cells[i];\nc.x += c.y;\ncells[i] = c;",
+        "cells[i] = cells[n - 1 - i];",
+        "Cell c;\nc.x = 1; c.y = 2; c.z = 3; c.w = 4; c.a = 5; c.b = 6;\ncells[i] = c;",
+        "{ Cell &c = cells[i]; load(c.x); }\n{ Cell &c = cells[n - 1 - i]; load(c.y); }",
+    ] {
+        let found = suggest(&cells(lines), &rules(), None).expect("it runs");
+        check(&found);
+        let soa = found.ranked.iter().find(|c| c.layout.to_string() == "`Cell` as SoA");
+        assert!(soa.is_some(), "{lines}\n{:?}", found.refused);
+        let changed = found.refused.iter().find(|(_, reason)| reason.contains("would change"));
+        assert_eq!(changed, None, "{lines}");
+    }
+}
+
+#[test]
+fn names_that_may_stand_for_another_element_are_left_alone() {
+    for (lines, place) in [
+        // Another variable of the name.
+        (
+            "Cell &c = cells[i];\n{ Cell c; c.x = 1; out[i] = c.x; }\nload(c.x);",
+            "line 2 of the kernel: `Cell &c = cells[i];`",
+        ),
+        // A pointer to which of two is not known here.
+        (
+            "Cell *p = cells;\nif (i % 2) p = &cells[i];\nCell *q = i % 3 ? p : cells;\nload(q->x);",
+            "line 4",
+        ),
+    ] {
+        let found = suggest(&cells(lines), &rules(), None).expect("it runs");
+        check(&found);
+        assert_eq!(best(&found), "present");
+        assert!(
+            found.refused.iter().any(|(_, reason)| reason.contains(place)),
+            "{lines}\n{:?}",
+            found.refused
+        );
+    }
+}
+
+/// The definition in the scenario file and the one in the kernel's have to agree.
+#[test]
+fn a_struct_that_is_defined_twice_changes_in_both_places() {
+    let plan = of_text(
+        r#"
+[params]
+n = 4096
+[launch]
+grid = ["n / 128"]
+block = [128]
+[struct.Cell]
+fields = ["float x", "float y", "float z", "float w", "int a", "int b"]
+[buffers]
+cells = { type = "Cell", shape = ["n"] }
+out = { type = "float", shape = ["n"] }
+[kernel]
+entry = "step"
+code = '''
+struct Cell { float x; float y; float z; float w; int a; int b; };
+__global__ void step(const Cell *cells, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const Cell &c = cells[i];
+    out[i] = c.x + c.y;
+}
+'''
+"#,
+    );
+    let found = suggest(&plan, &rules(), None).expect("it runs");
+    check(&found);
+    for layout in ["`Cell` as AoSoA of 32", "`Cell` as AoS, __align__(16)"] {
+        let ranked = found.ranked.iter().any(|c| c.layout.to_string() == layout);
+        assert!(ranked, "{layout}: {:?}", found.refused);
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A layout, and the scenario file that has it.
 
+use super::aliases::Elements;
 use super::source::{Edits, Source, Use, Vectors};
 use super::struct_of;
 use scenario::document::{Buffer, Document, Located, Quantity, Struct, Table};
@@ -164,6 +165,8 @@ impl fmt::Display for Layout {
 pub(super) struct Draft<'a> {
     pub(super) run: &'a Run,
     pub(super) document: &'a Document,
+    /// The kernel's text, with every element written as `buffer[index]`.
+    source: Option<Source>,
 }
 
 /// A candidate that has not been run.
@@ -172,22 +175,35 @@ pub(super) struct Made {
     pub(super) layout: Layout,
 }
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
+    pub(super) fn new(run: &'a Run, document: &'a Document) -> Self {
+        let mut elements = Vec::new();
+        for buffer in &run.buffers {
+            let Some(id) = struct_of(&buffer.ty) else { continue };
+            let layout = run.structs.get(id);
+            let fields = layout.fields.iter().map(|field| {
+                let is_array = matches!(field.ty, Type::Array { .. });
+                (field.name.clone(), (!is_array).then(|| run.structs.name_of(&field.ty)))
+            });
+            elements.push(Elements {
+                buffer: buffer.name.clone(),
+                name: layout.name.clone(),
+                fields: fields.collect(),
+            });
+        }
+        let code = document.kernel.as_ref().and_then(|kernel| kernel.value.code.as_ref());
+        let code = code.map_or("", |code| code.value.as_str());
+        let source = Source::new(code, run.kernel.entry.as_deref());
+        Self { run, document, source: source.map(|source| source.written_out(&elements)) }
+    }
+
     /// The scenario as it is, as one file.
     pub(super) fn present(&self) -> Document {
         self.document.clone()
     }
 
-    fn code(&self) -> &str {
-        self.document
-            .kernel
-            .as_ref()
-            .and_then(|kernel| kernel.value.code.as_ref())
-            .map_or("", |code| &code.value)
-    }
-
-    fn source(&self) -> Option<Source> {
-        Source::new(self.code(), self.run.kernel.entry.as_deref())
+    fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
     }
 
     /// The struct types that buffers have.
@@ -421,7 +437,7 @@ impl Draft<'_> {
                     }
                 }
                 Choice::Struct(arrangement) => {
-                    self.arrange(arrangement, &mut document, &source, &mut edits, &mut layout)?;
+                    self.arrange(arrangement, &mut document, source, &mut edits, &mut layout)?;
                     rewritten = true;
                 }
             }
@@ -554,8 +570,8 @@ impl Draft<'_> {
         text
     }
 
-    /// Defines the struct anew where it is defined: in the file, or in the
-    /// kernel's text.
+    /// Defines the struct anew wherever it is defined: in the file, in the kernel's
+    /// text, or in both, which have to agree.
     #[allow(clippy::too_many_arguments)] // the parts of one candidate
     fn define(
         &self,
@@ -567,6 +583,7 @@ impl Draft<'_> {
         source: &Source,
         edits: &mut Edits,
     ) -> Result<(), String> {
+        let in_code = source.define(&arrangement.name, text, edits)?;
         let spec = document.structs.0.iter_mut().find(|(name, _)| name.value == arrangement.name);
         if let Some((_, spec)) = spec {
             spec.value = Struct {
@@ -580,7 +597,7 @@ impl Draft<'_> {
             };
             return Ok(());
         }
-        if source.define(&arrangement.name, text, edits)? {
+        if in_code {
             Ok(())
         } else {
             Err(format!("the definition of `{}` was not found", arrangement.name))

@@ -7,6 +7,7 @@
 //! thread, the same fields of the same elements as the original; else it is
 //! refused. So what is promised is what the file that is printed costs.
 
+mod aliases;
 mod candidate;
 mod source;
 mod timing;
@@ -108,7 +109,7 @@ pub fn suggest(
 ) -> Result<Suggestions, Diagnostics> {
     let run = plan.build()?;
     let document = plan.document()?;
-    let draft = Draft { run: &run, document: &document };
+    let draft = Draft::new(&run, &document);
     let fail = |error: Diagnostic| Diagnostics::new(Arc::clone(&run.sources), vec![error]);
     let mut search = Search::new(&run, rules, profile).map_err(fail)?;
 

@@ -1,11 +1,13 @@
 //! The kernel's text with the accesses to a struct rewritten for another layout.
 //!
 //! What can be rewritten is `buffer[index].field`, for every use of the buffer
-//! in the kernel; anything else that is done with it (a pointer that is passed
-//! on, a whole struct that is copied) is refused with its place. Whether the
+//! in the kernel, as [`Source::written_out`] makes of references, pointers and
+//! copies; anything else that is done with it (a pointer that is passed on) is
+//! refused with its place. Whether the
 //! text that comes out touches the same elements is not taken on trust: the
 //! caller runs it.
 
+use super::aliases::is_repeatable;
 use std::ops::Range;
 use tree_sitter::{Node, Parser, Tree};
 
@@ -16,6 +18,8 @@ pub(super) struct Source {
     /// Bytes in front of the text that make a body a function.
     prefix: usize,
     entry: Option<String>,
+    /// For each line of the code, its number in the code as it was first.
+    lines: Vec<usize>,
 }
 
 /// One `buffer[index].field`.
@@ -69,7 +73,46 @@ impl Source {
         let mut parser = Parser::new();
         parser.set_language(&tree_sitter_cuda::LANGUAGE.into()).ok()?;
         let tree = parser.parse(&text, None)?;
-        Some(Self { text, tree, prefix: prefix.len(), entry: entry.map(str::to_owned) })
+        let lines = (1..=code.matches('\n').count() + 1).collect();
+        Some(Self { text, tree, prefix: prefix.len(), entry: entry.map(str::to_owned), lines })
+    }
+
+    /// The source after changes of places that do not overlap. A line that nothing is
+    /// left of goes.
+    pub(super) fn changed(&self, mut changes: Vec<(Range<usize>, String)>) -> Option<Self> {
+        changes.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+        let apart = changes.windows(2).all(|pair| pair[1].0.end <= pair[0].0.start);
+        let inside = changes.iter().all(|(range, _)| range.start >= self.prefix);
+        if !apart || !inside {
+            return None;
+        }
+        let (mut text, mut lines) = (self.text.clone(), self.lines.clone());
+        for (range, replacement) in changes {
+            let start = text.get(..range.start)?.rfind('\n').map_or(0, |at| at + 1);
+            let end = text.get(range.end..)?.find('\n').map(|at| range.end + at + 1);
+            let around =
+                (text.get(start..range.start)?, text.get(range.end..end.unwrap_or(range.end))?);
+            let first = text.get(self.prefix..range.start)?.matches('\n').count();
+            let alone = around.0.trim().is_empty() && around.1.trim().is_empty();
+            match end.filter(|_| alone && replacement.is_empty() && start >= self.prefix) {
+                Some(end) => {
+                    let gone = text.get(start..end)?.matches('\n').count();
+                    lines.drain(first..(first + gone).min(lines.len()));
+                    text.replace_range(start..end, "");
+                }
+                None => {
+                    let gone = text.get(range.clone())?.matches('\n').count();
+                    let number = *lines.get(first)?;
+                    let more = vec![number; replacement.matches('\n').count()];
+                    let after = (first + 1 + gone).min(lines.len());
+                    lines.splice(first + 1..after, more);
+                    text.replace_range(range, &replacement);
+                }
+            }
+        }
+        let suffix = if self.entry.is_none() { "\n}\n".len() } else { 0 };
+        let code = text.get(self.prefix..text.len().checked_sub(suffix)?)?;
+        Some(Self { lines, ..Self::new(code, self.entry.as_deref())? })
     }
 
     /// The text between two places.
@@ -87,7 +130,8 @@ impl Source {
 
     fn line(&self, node: Node<'_>) -> usize {
         let lines = self.text.get(self.prefix..node.start_byte()).unwrap_or_default();
-        lines.matches('\n').count() + 1
+        let line = lines.matches('\n').count();
+        self.lines.get(line).copied().unwrap_or(line + 1)
     }
 
     /// The kernel.
@@ -105,12 +149,14 @@ impl Source {
         found
     }
 
+    /// The kernel's body.
+    pub(super) fn body(&self) -> Option<Node<'_>> {
+        self.kernel()?.child_by_field_name("body")
+    }
+
     /// Every use of a buffer in the kernel's body.
     pub(super) fn uses(&self, buffer: &str) -> Result<Vec<Use>, String> {
-        let body = self
-            .kernel()
-            .and_then(|kernel| kernel.child_by_field_name("body"))
-            .ok_or("the kernel's function was not found in its text")?;
+        let body = self.body().ok_or("the kernel's function was not found in its text")?;
         let mut uses = Vec::new();
         let mut odd = None;
         each(body, &mut |node| {
@@ -199,10 +245,7 @@ impl Source {
     /// memory or calls a function.
     pub(super) fn repeatable(&self, found: &Use) -> Result<(), String> {
         let index = self.text(&found.index);
-        let calls = index.char_indices().any(|(at, c)| {
-            c == '(' && index[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
-        });
-        if calls || ["[", "=", "++", "--"].iter().any(|sign| index.contains(sign)) {
+        if !is_repeatable(index) {
             return Err(format!("the index `{index}` is not one to be written twice"));
         }
         Ok(())
@@ -399,7 +442,7 @@ impl Source {
         assigned
     }
 
-    fn indent(&self, node: Node<'_>) -> String {
+    pub(super) fn indent(&self, node: Node<'_>) -> String {
         let before = self.text.get(..node.start_byte()).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
         line.chars().take_while(|c| c.is_whitespace()).collect()
@@ -516,7 +559,7 @@ impl Vectors<'_> {
     }
 }
 
-fn each<'t>(node: Node<'t>, visit: &mut impl FnMut(Node<'t>)) {
+pub(super) fn each<'t>(node: Node<'t>, visit: &mut impl FnMut(Node<'t>)) {
     // Without recursion: nothing bounds how deep a text nests.
     let mut pending = vec![node];
     while let Some(node) = pending.pop() {
@@ -539,7 +582,7 @@ fn name_of(function: Node<'_>) -> Option<Node<'_>> {
 }
 
 /// The name that a parameter has.
-fn innermost_name(parameter: Node<'_>) -> Option<Node<'_>> {
+pub(super) fn innermost_name(parameter: Node<'_>) -> Option<Node<'_>> {
     let mut found = None;
     each(parameter.child_by_field_name("declarator")?, &mut |node| {
         if node.kind() == "identifier" {
@@ -550,7 +593,7 @@ fn innermost_name(parameter: Node<'_>) -> Option<Node<'_>> {
 }
 
 /// What stands between the brackets of a subscript with one index.
-fn brackets(subscript: Node<'_>) -> Option<(usize, usize)> {
+pub(super) fn brackets(subscript: Node<'_>) -> Option<(usize, usize)> {
     let list = subscript.child_by_field_name("indices");
     let node = list.unwrap_or(subscript);
     let mut cursor = node.walk();
