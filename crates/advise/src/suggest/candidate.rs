@@ -1,7 +1,7 @@
 //! A layout, and the scenario file that has it.
 
 use super::aliases::Elements;
-use super::source::{Edits, Source, Use, Vectors};
+use super::source::{COMPONENTS, Edits, Source, Use, Vectors, VectorsFrom};
 use super::struct_of;
 use scenario::document::{Buffer, Document, Located, Quantity, Struct, Table};
 use scenario::program::Scalar;
@@ -20,7 +20,7 @@ const ALIGNMENTS: [u64; 3] = [8, 16, 32];
 const MOST_PERMUTED: usize = 4;
 
 /// How a struct's fields lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// One struct after another.
     Aos,
@@ -28,6 +28,42 @@ pub(super) enum Form {
     Soa,
     /// As many of each field, then the next ones.
     AoSoA(u64),
+    /// Some fields in one array, others in another.
+    Split(Vec<Group>),
+}
+
+/// Fields that share an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    fields: Vec<String>,
+    /// The vector that they are the components of; else one field is an array of
+    /// its type, and several are a smaller struct.
+    vector: Option<String>,
+    /// What the kernel does not touch.
+    is_rest: bool,
+}
+
+impl FieldArray {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Group {
+    fn rest(fields: Vec<String>) -> Self {
+        Self { fields, vector: None, is_rest: true }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.fields.join(" ");
+        match &self.vector {
+            Some(vector) => write!(f, "{vector} ({fields})"),
+            None if self.is_rest => f.write_str("the rest"),
+            None => f.write_str(&fields),
+        }
+    }
 }
 
 /// How the structs of one type are laid out.
@@ -76,9 +112,13 @@ impl fmt::Display for Choice {
 impl fmt::Display for Arrangement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.name;
-        match self.form {
+        match &self.form {
             Form::Soa => return write!(f, "`{name}` as SoA"),
             Form::AoSoA(width) => return write!(f, "`{name}` as AoSoA of {width}"),
+            Form::Split(groups) => {
+                let groups: Vec<String> = groups.iter().map(Group::to_string).collect();
+                return write!(f, "`{name}` split: {}", groups.join(" | "));
+            }
             Form::Aos => write!(f, "`{name}` as AoS")?,
         }
         if !self.same_order {
@@ -98,8 +138,18 @@ impl fmt::Display for Arrangement {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     choices: Vec<Choice>,
-    /// Arrays that stand for fields: name, buffer, field.
-    arrays: Vec<(String, String, String)>,
+    arrays: Vec<FieldArray>,
+}
+
+/// An array that stands for fields of a buffer's structs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FieldArray {
+    name: String,
+    /// The buffer of whole structs.
+    pub(super) buffer: String,
+    /// Parts of an element, `.x` or nothing for the whole of it, with the fields
+    /// that they are.
+    pub(super) parts: Vec<(String, String)>,
 }
 
 impl Layout {
@@ -108,10 +158,9 @@ impl Layout {
         self.choices.is_empty()
     }
 
-    /// The buffer and field that an array stands for.
-    pub(super) fn array(&self, name: &str) -> Option<(&str, &str)> {
-        let (_, buffer, field) = self.arrays.iter().find(|(array, ..)| array == name)?;
-        Some((buffer, field))
+    /// The fields that an array stands for.
+    pub(super) fn array(&self, name: &str) -> Option<&FieldArray> {
+        self.arrays.iter().find(|array| array.name == name)
     }
 
     /// Elements in one of a buffer of this type.
@@ -136,11 +185,12 @@ impl Layout {
             .map(|choice| match choice {
                 Choice::Aligned { .. } => 1,
                 Choice::Pitch { .. } => 2,
-                Choice::Struct(arrangement) => match arrangement.form {
+                Choice::Struct(arrangement) => match &arrangement.form {
                     Form::Aos => {
                         3 + u32::from(!arrangement.same_order)
                             + 2 * u32::from(arrangement.vector.is_some())
                     }
+                    Form::Split(_) => 7,
                     Form::Soa => 8,
                     // The width of a warp is the one that people know.
                     Form::AoSoA(32) => 9,
@@ -317,7 +367,9 @@ impl<'a> Draft<'a> {
             refused.push((format!("`{}` read as vectors", layout.name), reason));
         }
         let fields = names.clone();
-        let forms = std::iter::once(Form::Soa).chain(BLOCKS.map(Form::AoSoA));
+        let forms = std::iter::once(Form::Soa)
+            .chain(BLOCKS.map(Form::AoSoA))
+            .chain(self.splits(id).into_iter().map(Form::Split));
         let mut reasons = BTreeSet::new();
         for form in forms {
             let choice = Choice::Struct(Arrangement {
@@ -362,13 +414,82 @@ impl<'a> Draft<'a> {
         vec![names, by_align, used_first, used_first_in_order]
     }
 
+    /// Ways to share the fields out to several arrays: what the kernel touches in a
+    /// struct of its own, apart from the rest; and what it only reads in vectors.
+    fn splits(&self, id: StructId) -> Vec<Vec<Group>> {
+        let uses = self.uses(id);
+        let layout = self.run.structs.get(id);
+        let names = |wanted: &dyn Fn(&str) -> bool| -> Vec<String> {
+            let names = layout.fields.iter().map(|field| field.name.clone());
+            names.filter(|name| wanted(name)).collect()
+        };
+        let is_used = |name: &str| uses.iter().any(|found| found.field == name);
+        let is_read = |name: &str| {
+            is_used(name) && uses.iter().all(|found| found.field != name || found.reads)
+        };
+        let (used, rest) = (names(&is_used), names(&|name| !is_used(name)));
+        let mut splits: Vec<Vec<Group>> = Vec::new();
+        if used.len() > 1 && !rest.is_empty() {
+            let used = Group { fields: used, vector: None, is_rest: false };
+            splits.push(vec![used, Group::rest(rest.clone())]);
+        }
+        for most in [4, 2] {
+            let mut groups = self.vectors(id, &names(&is_read), most);
+            if groups.iter().all(|group| group.vector.is_none()) {
+                continue;
+            }
+            for field in names(&|name| is_used(name) && !is_read(name)) {
+                groups.push(Group { fields: vec![field], vector: None, is_rest: false });
+            }
+            if !rest.is_empty() {
+                groups.push(Group::rest(rest.clone()));
+            }
+            if !splits.contains(&groups) {
+                splits.push(groups);
+            }
+        }
+        splits
+    }
+
+    /// Fields in vectors of one type and at most `most` of them; what is left over
+    /// stands alone.
+    fn vectors(&self, id: StructId, fields: &[String], most: usize) -> Vec<Group> {
+        let (layout, structs) = (self.run.structs.get(id), &self.run.structs);
+        let mut kinds: Vec<(Option<Scalar>, Vec<String>)> = Vec::new();
+        for name in fields {
+            let scalar = match layout.field(name).map(|field| &field.ty) {
+                Some(Type::Scalar(scalar)) if scalar.bytes() >= 4 => Some(*scalar),
+                _ => None,
+            };
+            match kinds.iter_mut().find(|(kind, _)| scalar.is_some() && *kind == scalar) {
+                Some((_, names)) => names.push(name.clone()),
+                None => kinds.push((scalar, vec![name.clone()])),
+            }
+        }
+        let mut groups = Vec::new();
+        for (scalar, names) in kinds {
+            let most = scalar.map_or(1, |scalar| most.min(16 / scalar.bytes() as usize));
+            let mut left = names.as_slice();
+            while !left.is_empty() {
+                let count = [4, 2, 1].into_iter().find(|&n| n <= most && n <= left.len());
+                let (these, others) = left.split_at(count.unwrap_or(1));
+                left = others;
+                let vector = scalar.filter(|_| these.len() > 1).map(|element| {
+                    structs.name_of(&Type::Vector { element, count: these.len() as u8 })
+                });
+                groups.push(Group { fields: these.to_vec(), vector, is_rest: false });
+            }
+        }
+        groups
+    }
+
+    fn uses(&self, id: StructId) -> Vec<Use> {
+        let Some(source) = self.source() else { return Vec::new() };
+        self.buffers_of(id).filter_map(|buffer| source.uses(&buffer.name).ok()).flatten().collect()
+    }
+
     fn used_fields(&self, id: StructId) -> BTreeSet<String> {
-        let Some(source) = self.source() else { return BTreeSet::new() };
-        self.buffers_of(id)
-            .filter_map(|buffer| source.uses(&buffer.name).ok())
-            .flatten()
-            .map(|found| found.field)
-            .collect()
+        self.uses(id).into_iter().map(|found| found.field).collect()
     }
 
     fn explicit_align(&self, id: StructId) -> Option<u64> {
@@ -478,8 +599,9 @@ impl<'a> Draft<'a> {
         let (fields, bytes) = self.offsets(id, &arrangement.fields, arrangement.align);
         let buffers: Vec<&scenario::Buffer> = self.buffers_of(id).collect();
         if arrangement.form != Form::Aos {
+            let is_split = matches!(arrangement.form, Form::Split(_));
             if let Some((name, ..)) =
-                fields.iter().find(|(.., ty)| matches!(ty, Type::Array { .. }))
+                fields.iter().find(|(.., ty)| !is_split && matches!(ty, Type::Array { .. }))
             {
                 return Err(format!("the field `{name}` is an array already"));
             }
@@ -487,7 +609,7 @@ impl<'a> Draft<'a> {
                 return Err(format!("`{}` has several axes", buffer.name));
             }
         }
-        match arrangement.form {
+        match &arrangement.form {
             Form::Aos => {
                 let text = self.definition(arrangement, &fields, 1);
                 self.define(arrangement, &fields, 1, &text, document, source, edits)?;
@@ -503,26 +625,16 @@ impl<'a> Draft<'a> {
                 }
             }
             Form::Soa => {
-                for buffer in buffers {
-                    let uses = source.uses(&buffer.name)?;
-                    let named: Vec<(String, String)> = fields
-                        .iter()
-                        .map(|(name, _, ty)| (name.clone(), structs.name_of(ty)))
-                        .collect();
-                    let arrays: Vec<String> = named
-                        .iter()
-                        .map(|(field, _)| {
-                            self.free_name(source, &format!("{}_{field}", buffer.name))
-                        })
-                        .collect();
-                    source.separate(&buffer.name, &uses, &named, &arrays, edits)?;
-                    separate_buffer(document, &buffer.name, &named, &arrays)?;
-                    for ((field, _), array) in named.iter().zip(&arrays) {
-                        layout.arrays.push((array.clone(), buffer.name.clone(), field.clone()));
-                    }
-                }
+                let alone = |(name, ..): &(String, u64, Type)| Group {
+                    fields: vec![name.clone()],
+                    vector: None,
+                    is_rest: false,
+                };
+                let groups: Vec<Group> = fields.iter().map(alone).collect();
+                self.split(id, &groups, document, source, edits, layout)?;
             }
-            Form::AoSoA(width) => {
+            Form::Split(groups) => self.split(id, groups, document, source, edits, layout)?,
+            &Form::AoSoA(width) => {
                 let text = self.definition(arrangement, &fields, width);
                 self.define(arrangement, &fields, width, &text, document, source, edits)?;
                 for buffer in buffers {
@@ -540,12 +652,94 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
+    /// Each group of fields in an array of its own.
+    fn split(
+        &self,
+        id: StructId,
+        groups: &[Group],
+        document: &mut Document,
+        source: &Source,
+        edits: &mut Edits,
+        layout: &mut Layout,
+    ) -> Result<(), String> {
+        let (of, structs) = (self.run.structs.get(id), &self.run.structs);
+        let mut types: Vec<String> = Vec::new();
+        for group in groups {
+            let types_of: Vec<(&String, &Type)> =
+                group.fields.iter().filter_map(|name| Some((name, &of.field(name)?.ty))).collect();
+            let ty = match (&group.vector, types_of.as_slice()) {
+                (Some(vector), _) => vector.clone(),
+                (None, [(_, ty)]) if !matches!(ty, Type::Array { .. }) => structs.name_of(ty),
+                (None, several) => {
+                    let suffix = if group.is_rest { "rest" } else { "used" };
+                    let name = self.free_name(source, &format!("{}_{suffix}", of.name));
+                    let fields = several.iter().map(|(name, ty)| declare(ty, name, 1, structs));
+                    let fields = fields.map(nowhere).collect();
+                    let spec = Struct { fields: Some(nowhere(fields)), align: None };
+                    document.structs.0.push((nowhere(name.clone()), nowhere(spec)));
+                    name
+                }
+            };
+            types.push(ty);
+        }
+        for buffer in self.buffers_of(id) {
+            let uses = source.uses(&buffer.name)?;
+            let mut arrays = Vec::new();
+            for (group, ty) in groups.iter().zip(&types) {
+                let is_struct = structs.by_name(ty).is_none()
+                    && document.structs.0.iter().any(|(name, _)| name.value == *ty);
+                let end = match group.fields.as_slice() {
+                    _ if is_struct && group.is_rest => "rest".to_owned(),
+                    _ if is_struct => "used".to_owned(),
+                    fields => fields.join("_"),
+                };
+                let parts = group.fields.iter().enumerate().map(|(at, field)| {
+                    let part = match (&group.vector, is_struct) {
+                        (Some(_), _) => format!(".{}", COMPONENTS.get(at).unwrap_or(&"")),
+                        (None, true) => format!(".{field}"),
+                        (None, false) => String::new(),
+                    };
+                    (part, field.clone())
+                });
+                let array = FieldArray {
+                    name: self.free_name(source, &format!("{}_{end}", buffer.name)),
+                    buffer: buffer.name.clone(),
+                    parts: parts.collect(),
+                };
+                if let Some(vector) = &group.vector {
+                    let fields: Vec<(String, u64, u64)> =
+                        (0..).zip(&group.fields).map(|(at, name)| (name.clone(), 0, at)).collect();
+                    let variable = self.free_name(source, &end);
+                    let whole = Vectors {
+                        ty: vector,
+                        from: VectorsFrom::Array { name: &array.name, variable: &variable },
+                        chunks: &[0],
+                        fields: &fields,
+                    };
+                    let own: Vec<Use> =
+                        uses.iter().filter(|u| group.fields.contains(&u.field)).cloned().collect();
+                    // Where they can't be read at once they are read one by one.
+                    let mut read = edits.clone();
+                    if source.vectors(&buffer.name, &own, &whole, &mut read).is_ok() {
+                        *edits = read;
+                    }
+                }
+                arrays.push((array, ty.clone()));
+            }
+            source.separate(&buffer.name, &uses, &arrays, edits)?;
+            separate_buffer(document, &buffer.name, &arrays)?;
+            layout.arrays.extend(arrays.into_iter().map(|(array, _)| array));
+        }
+        Ok(())
+    }
+
     fn free_name(&self, source: &Source, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         let taken = |name: &str| {
             source.mentions(name)
                 || self.run.params.iter().any(|(param, _)| param == name)
                 || self.run.buffers.iter().any(|buffer| buffer.name == name)
+                || self.run.structs.by_name(name).is_some()
         };
         while taken(&name) {
             name.push('_');
@@ -675,12 +869,11 @@ fn set_parameter(document: &mut Document, name: &str, value: i128) {
     }
 }
 
-/// One buffer for each field, in the place of the whole.
+/// Several buffers in the place of the whole, each with its type.
 fn separate_buffer(
     document: &mut Document,
     name: &str,
-    fields: &[(String, String)],
-    arrays: &[String],
+    arrays: &[(FieldArray, String)],
 ) -> Result<(), String> {
     let Table(buffers) = &mut document.buffers;
     let at = buffers
@@ -688,14 +881,14 @@ fn separate_buffer(
         .position(|(known, _)| known.value == name)
         .ok_or_else(|| format!("there is no buffer `{name}`"))?;
     let (_, whole) = buffers.remove(at);
-    for (((_, ty), array), place) in fields.iter().zip(arrays).zip(at..) {
+    for ((array, ty), place) in arrays.iter().zip(at..) {
         let part = Buffer {
             ty: Some(nowhere(ty.clone())),
             pitch: None,
             offset_bytes: None,
             ..whole.value.clone()
         };
-        buffers.insert(place, (nowhere(array.clone()), nowhere(part)));
+        buffers.insert(place, (nowhere(array.name.clone()), nowhere(part)));
     }
     Ok(())
 }
@@ -794,7 +987,7 @@ impl VectorPlan {
     fn view(&self) -> Vectors<'_> {
         Vectors {
             ty: &self.ty,
-            per_element: self.per_element,
+            from: VectorsFrom::Structs { per_element: self.per_element },
             chunks: &self.chunks,
             fields: &self.fields,
         }

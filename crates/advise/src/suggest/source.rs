@@ -8,6 +8,7 @@
 //! caller runs it.
 
 use super::aliases::is_repeatable;
+use super::candidate::FieldArray;
 use std::ops::Range;
 use tree_sitter::{Node, Parser, Tree};
 
@@ -50,7 +51,10 @@ impl Edits {
 
     /// The text with the edits made; those inside of another are dropped.
     pub(super) fn apply(mut self, text: &str) -> String {
-        self.0.sort_by_key(|(range, _)| (range.start, std::cmp::Reverse(range.end)));
+        // What is put in front of a place comes before what takes the place.
+        self.0.sort_by_key(|(range, _)| {
+            (range.start, !range.is_empty(), std::cmp::Reverse(range.end))
+        });
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
         for (range, replacement) in &self.0 {
@@ -251,24 +255,25 @@ impl Source {
         Ok(())
     }
 
-    /// `buffer[i].f` becomes `buffer_f[i]`, in the body and among the
-    /// parameters. `fields`: name, and type as C writes it; `arrays` the names of
-    /// the arrays, in the same order.
+    /// `buffer[i].f` becomes `buffer_f[i]`, or the part of another array's element that
+    /// the field is now, in the body and among the parameters. `arrays` come with
+    /// their types as C writes them.
     pub(super) fn separate(
         &self,
         buffer: &str,
         uses: &[Use],
-        fields: &[(String, String)],
-        arrays: &[String],
+        arrays: &[(FieldArray, String)],
         edits: &mut Edits,
     ) -> Result<(), String> {
         for found in uses {
-            let at = fields
-                .iter()
-                .position(|(name, _)| *name == found.field)
-                .ok_or_else(|| format!("`{buffer}` has no field `{}`", found.field))?;
-            edits.replace(found.name.clone(), arrays[at].clone());
-            edits.replace(found.member.clone(), "");
+            let place = arrays.iter().find_map(|(array, _)| {
+                let (part, _) = array.parts.iter().find(|(_, field)| *field == found.field)?;
+                Some((array.name(), part))
+            });
+            let (array, part) =
+                place.ok_or_else(|| format!("`{buffer}` has no field `{}`", found.field))?;
+            edits.replace(found.name.clone(), array);
+            edits.replace(found.member.clone(), part.clone());
         }
         if self.entry.is_none() {
             return Ok(());
@@ -281,14 +286,13 @@ impl Source {
             innermost_name(parameter).ok_or("a parameter without a name")?,
         );
         let whole = parameter.byte_range();
-        let parameters: Vec<String> = fields
+        let parameters: Vec<String> = arrays
             .iter()
-            .zip(arrays)
-            .map(|((_, field_type), array)| {
+            .map(|(array, array_type)| {
                 let before = self.text(&(whole.start..ty.start_byte()));
                 let between = self.text(&(ty.end_byte()..name.start_byte()));
                 let after = self.text(&(name.end_byte()..whole.end));
-                format!("{before}{field_type}{between}{array}{after}")
+                format!("{before}{array_type}{between}{}{after}", array.name())
             })
             .collect();
         edits.replace(whole, parameters.join(", "));
@@ -340,20 +344,37 @@ impl Source {
         };
         let mut loads = String::new();
         for chunk in vectors.chunks {
-            let at = match (vectors.per_element, index.as_str()) {
-                (1, index) => index.to_owned(),
-                (n, index) => format!("({index}) * {n} + {chunk}"),
+            let ty = vectors.ty;
+            let variable = vectors.variable(buffer, *chunk);
+            let from = match &vectors.from {
+                VectorsFrom::Structs { per_element } => {
+                    let at = match per_element {
+                        1 => index.clone(),
+                        n => format!("({index}) * {n} + {chunk}"),
+                    };
+                    format!("reinterpret_cast<{constant}{ty} *>({buffer})[{at}]")
+                }
+                VectorsFrom::Array { name, .. } => format!("{name}[{index}]"),
             };
-            loads.push_str(&format!(
-                "{ty} {buffer}_{chunk} = reinterpret_cast<{constant}{ty} *>({buffer})[{at}];\n{indent}",
-                ty = vectors.ty
-            ));
+            let is_of =
+                |found: &&Use| vectors.component(&found.field).is_some_and(|(of, _)| of == *chunk);
+            let bare: Option<Vec<Range<usize>>> =
+                uses.iter().filter(is_of).map(|found| self.bare_load(found)).collect();
+            // Nobody asks for what was read: a variable would be dropped unread.
+            if let Some([first, others @ ..]) = bare.as_deref() {
+                edits.replace(first.clone(), format!("load({from});"));
+                for statement in others {
+                    edits.replace(statement.clone(), "");
+                }
+                continue;
+            }
+            loads.push_str(&format!("{ty} {variable} = {from};\n{indent}"));
         }
         for found in uses {
             let (chunk, component) = vectors
                 .component(&found.field)
                 .ok_or_else(|| format!("`{}` is in none of the vectors", found.field))?;
-            let replacement = format!("{buffer}_{chunk}.{component}");
+            let replacement = format!("{}.{component}", vectors.variable(buffer, chunk));
             // A bare `load(…)` of a register is no load: the vector is.
             match self.bare_load(found) {
                 Some(statement) => edits.replace(statement, ""),
@@ -540,12 +561,23 @@ struct Place<'a> {
     braces: bool,
 }
 
+/// The components of a vector.
+pub(super) const COMPONENTS: [&str; 4] = ["x", "y", "z", "w"];
+
+/// Where vectors are read.
+pub(super) enum VectorsFrom<'a> {
+    /// In the buffer of structs, as many in each.
+    Structs { per_element: u64 },
+    /// In an array of them, into a variable.
+    Array { name: &'a str, variable: &'a str },
+}
+
 /// The vectors that stand in for a struct's fields.
 pub(super) struct Vectors<'a> {
     /// `float4`
     pub(super) ty: &'a str,
-    /// Vectors in an element.
-    pub(super) per_element: u64,
+    /// Where they are read.
+    pub(super) from: VectorsFrom<'a>,
     /// Those that are read.
     pub(super) chunks: &'a [u64],
     /// Field, vector, component.
@@ -555,7 +587,15 @@ pub(super) struct Vectors<'a> {
 impl Vectors<'_> {
     fn component(&self, field: &str) -> Option<(u64, &'static str)> {
         let (_, chunk, at) = self.fields.iter().find(|(name, ..)| name == field)?;
-        Some((*chunk, ["x", "y", "z", "w"].get(*at as usize)?))
+        Some((*chunk, COMPONENTS.get(*at as usize)?))
+    }
+
+    /// The variable that a vector is read into.
+    fn variable(&self, buffer: &str, chunk: u64) -> String {
+        match &self.from {
+            VectorsFrom::Structs { .. } => format!("{buffer}_{chunk}"),
+            VectorsFrom::Array { variable, .. } => (*variable).to_owned(),
+        }
     }
 }
 

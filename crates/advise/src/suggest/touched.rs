@@ -103,8 +103,8 @@ struct Decoder<'a> {
     geometry: Geometry,
     /// In order of place.
     scalars: Vec<(String, Part)>,
-    /// The field that the whole buffer is of, in a structure of arrays.
-    field: &'a str,
+    /// The fields that the parts of its elements are, where it stands for some.
+    parts: Option<&'a [(String, String)]>,
     /// Elements in one, in an AoSoA.
     block: u64,
     /// Names of fields and places in the block, for the scalars.
@@ -113,10 +113,9 @@ struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     fn new(run: &Run, buffer: &Buffer, base: u64, layout: &'a Layout) -> Self {
-        let (name, field) = match layout.array(&buffer.name) {
-            Some((original, field)) => (original.to_owned(), field),
-            None => (buffer.name.clone(), ""),
-        };
+        let array = layout.array(&buffer.name);
+        let name = array.map_or(&buffer.name, |array| &array.buffer).clone();
+        let parts = array.map(|array| array.parts.as_slice());
         let mut scalars = scalars(&buffer.ty, &run.structs, MOST_SCALARS).unwrap_or_default();
         scalars.sort_by_key(|(_, part)| part.offset);
         let block = layout.block(buffer.type_name.trim());
@@ -126,18 +125,18 @@ impl<'a> Decoder<'a> {
             .map(|(at, (scalar, _))| {
                 let (scalar, inside) =
                     if block > 1 { without_index(scalar) } else { (scalar.clone(), 0) };
-                let dot = if field.is_empty() { "" } else { "." };
-                (at, (format!("{dot}{field}{scalar}"), inside))
+                (at, (parts.map_or(scalar.clone(), |parts| original(parts, &scalar)), inside))
             })
             .collect();
-        Self { name, geometry: Geometry::of(buffer, base), scalars, field, block, fields }
+        Self { name, geometry: Geometry::of(buffer, base), scalars, parts, block, fields }
     }
 
     /// Calls `visit` for every scalar of an access; padding is nothing.
     fn each(&self, address: u64, width: u64, mut visit: impl FnMut(u64, String)) {
         let Some(flat) = self.geometry.flat(address) else {
             // Padding of rows, which no element owns.
-            return visit(u64::MAX, self.field.to_owned());
+            let part = self.parts.and_then(|parts| parts.first());
+            return visit(u64::MAX, part.map_or(String::new(), |(_, field)| field.clone()));
         };
         let bytes = self.geometry.element_bytes;
         let (mut at, end) = (flat, flat + width);
@@ -156,6 +155,15 @@ impl<'a> Decoder<'a> {
             at = element * bytes + part.offset + part.bytes;
         }
     }
+}
+
+/// The original name of a scalar of an array that stands for fields.
+fn original(parts: &[(String, String)], scalar: &str) -> String {
+    let found = parts.iter().find_map(|(part, field)| {
+        let rest = scalar.strip_prefix(part.as_str())?;
+        (rest.is_empty() || rest.starts_with(['.', '['])).then(|| format!(".{field}{rest}"))
+    });
+    found.unwrap_or_else(|| scalar.to_owned())
 }
 
 /// `.x[5].y` as `.x.y` and 5.
