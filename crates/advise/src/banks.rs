@@ -7,7 +7,7 @@
 //! as before; what they cost is counted by the rule set, for every access that
 //! the array gets.
 
-use simulator::{Field, OpKind, RuleSet, Space, WarpAccess};
+use simulator::{Field, OpKind, RuleSet, Space, WARP_LANES, WarpAccess};
 
 /// Longest pad that is tried, in elements: one bank cycle of 4-byte elements. A
 /// pad of 32 words more is the same pad again.
@@ -139,6 +139,15 @@ fn conflicts(
         let there = moved(access, |offset| place(offset, u64::from(access.width)))?;
         let conflicts = Field::BankConflicts.of(&rules.count(&there))?;
         Some(sum + u128::from(conflicts) * times)
+    })
+}
+
+/// Bytes of one word of each bank of shared memory. A rule set that says nothing of
+/// shared memory counts no conflicts; there it is a word of 4 B for each lane.
+pub fn cycle_bytes(rules: &RuleSet) -> u64 {
+    let shared = rules.data().shared.as_ref();
+    shared.map_or(4 * WARP_LANES as u64, |shared| {
+        u64::from(shared.banks) * u64::from(shared.bank_bytes)
     })
 }
 

@@ -13,11 +13,11 @@ use crate::sample::{Extent, Sample};
 use crate::why::Shape;
 use record::units;
 use scenario::program::{Root, SiteId};
-use scenario::{MAX_STATIC_SHARED_BYTES, Run};
+use scenario::{CUDA_PITCH_BYTES, MAX_STATIC_SHARED_BYTES, Run};
 use simulator::{
     Counts, Field, LaneMask, Op, OpKind, RuleSet, Space, Totals, WARP_LANES, WarpAccess,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What is changed, the smaller changes first: whoever chooses among equals
 /// takes the first.
@@ -364,13 +364,18 @@ impl<'a> Judge<'a> {
         u64::from(self.rules.sector_bytes().unwrap_or(32)).max(1)
     }
 
+    fn line_bytes(&self) -> u64 {
+        let line = self.rules.line_bytes().map_or(0, u64::from);
+        line.max(self.sector_bytes())
+    }
+
     fn aligned(&self, buffer: usize, from: &Geometry) -> Counterfactual {
         let name = self.name(buffer);
         let sector = self.sector_bytes();
         let step = self.widest(buffer).max(1);
         // A shift that puts the lowest lane of one of the accesses on a line:
         // as good as on a sector, and a tag lookup less where it matters.
-        let unit = self.rules.line_bytes().map_or(sector, |line| u64::from(line).max(sector));
+        let unit = self.line_bytes();
         let mut starts: BTreeMap<u64, usize> = BTreeMap::new();
         for access in self.own() {
             let lowest = access.active().map(|(_, address)| address).min().unwrap_or(0);
@@ -462,7 +467,7 @@ impl<'a> Judge<'a> {
             if from.row_bytes.is_multiple_of(sector) && row.is_multiple_of(sector) {
                 continue;
             }
-            for unit in [sector, 128, 512] {
+            for unit in [sector, self.line_bytes(), CUDA_PITCH_BYTES] {
                 let Some(pitch) = row.checked_next_multiple_of(unit) else { continue };
                 let layout = Layout::Pitched { row, pitch };
                 let counted = match self.count_layout(buffer, from, &layout) {
@@ -853,7 +858,7 @@ impl<'a> Judge<'a> {
                 }
             }
             for accesses in tiles.values() {
-                let tile = Tile::new(accesses);
+                let tile = Tile::new(accesses, banks::cycle_bytes(self.rules));
                 let shared = tile.shared((into, out_of), site.op.kind);
                 // The pad of the first tile serves them all.
                 let pad_bytes = *pad_bytes.get_or_insert_with(|| tile.pad(self.rules, &shared));
@@ -1145,7 +1150,7 @@ impl<'a> Judge<'a> {
                 *strides.entry(stride.unsigned_abs()).or_default() += 1;
             }
         }
-        let cycle = 128_u64.next_multiple_of(element);
+        let cycle = banks::cycle_bytes(self.rules).next_multiple_of(element);
         add(format!("every {} elements", cycle / element), cycle);
         let mut strides: Vec<(u64, usize)> = strides.into_iter().collect();
         strides.sort_by_key(|&(stride, times)| (std::cmp::Reverse(times), stride));
@@ -1158,29 +1163,37 @@ impl<'a> Judge<'a> {
     /// Share of the bytes of the site's sectors that its block uses, by
     /// whatever access: what L1 can hand to the others.
     pub(crate) fn used_by_block(&self) -> Option<f64> {
+        let sector_bytes = self.sector_bytes();
         let (mut used, mut fetched) = (0_u64, 0_u64);
         for range in &self.sample.blocks {
             let issues = self.sample.issues.get(range.clone())?;
-            let mut bytes: HashMap<u64, u32> = HashMap::new();
+            // An access is aligned to its width, so it lies in one piece.
+            let mut pieces: HashMap<u64, u16> = HashMap::new();
             for issue in issues {
                 if issue.access.op.space != Space::Global {
                     continue;
                 }
-                let width = u32::from(issue.access.width);
-                let mask = if width >= 32 { u32::MAX } else { (1 << width) - 1 };
+                let mask = (1_u32 << issue.access.width.min(16)) - 1;
                 for (_, address) in issue.access.active() {
-                    *bytes.entry(address / 32).or_default() |= mask << (address % 32);
+                    *pieces.entry(address / 16).or_default() |= (mask << (address % 16)) as u16;
                 }
             }
-            let mut own: HashMap<u64, u32> = HashMap::new();
-            for issue in issues.iter().filter(|issue| issue.site == self.site) {
-                for (_, address) in issue.access.active() {
-                    let sector = address / 32;
-                    own.entry(sector).or_insert_with(|| bytes.get(&sector).copied().unwrap_or(0));
-                }
-            }
-            used += own.values().map(|mask| u64::from(mask.count_ones())).sum::<u64>();
-            fetched += 32 * own.len() as u64;
+            let own: BTreeSet<u64> = issues
+                .iter()
+                .filter(|issue| issue.site == self.site)
+                .flat_map(|issue| issue.access.active())
+                .map(|(_, address)| address / sector_bytes)
+                .collect();
+            // A sector is a power of two, and 16 B at least.
+            let in_sector = sector_bytes.div_ceil(16);
+            let used_of = |sector: &u64| -> u64 {
+                (sector * in_sector..(sector + 1) * in_sector)
+                    .filter_map(|piece| pieces.get(&piece))
+                    .map(|mask| u64::from(mask.count_ones()))
+                    .sum()
+            };
+            used += own.iter().map(used_of).sum::<u64>();
+            fetched += sector_bytes * own.len() as u64;
         }
         (fetched > 0).then(|| used as f64 / fetched as f64)
     }
@@ -1379,10 +1392,12 @@ struct Tile<'a> {
     /// The distinct addresses, ascending.
     elements: Vec<u64>,
     width: u64,
+    /// Bytes of a row: once round the banks.
+    row_bytes: u64,
 }
 
 impl<'a> Tile<'a> {
-    fn new(accesses: &'a [&'a WarpAccess]) -> Self {
+    fn new(accesses: &'a [&'a WarpAccess], row_bytes: u64) -> Self {
         let mut elements: Vec<u64> = accesses
             .iter()
             .flat_map(|access| access.active().map(|(_, address)| address))
@@ -1390,17 +1405,17 @@ impl<'a> Tile<'a> {
         elements.sort_unstable();
         elements.dedup();
         let width = accesses.first().map_or(1, |access| u64::from(access.width));
-        Self { accesses, elements, width }
+        Self { accesses, elements, width, row_bytes }
     }
 
     /// The tile in rows of all banks.
     fn rows(&self) -> banks::Rows {
-        banks::Rows { start: 0, row_bytes: BANK_CYCLE_BYTES, element_bytes: self.width }
+        banks::Rows { start: 0, row_bytes: self.row_bytes, element_bytes: self.width }
     }
 
     fn padded_bytes(&self, pad_bytes: u64) -> u64 {
         let bytes = self.elements.len() as u64 * self.width;
-        bytes + bytes / BANK_CYCLE_BYTES * pad_bytes
+        bytes + bytes / self.row_bytes * pad_bytes
     }
 
     fn padded(&self, access: &WarpAccess, pad_bytes: u64) -> Option<WarpAccess> {
@@ -1452,10 +1467,6 @@ impl<'a> Tile<'a> {
         in_order.chain(had).collect()
     }
 }
-
-/// Bytes of one word of each bank of shared memory: 32 of 4 (CUDA C++
-/// Programming Guide, "Shared Memory", CC 5.x and later).
-const BANK_CYCLE_BYTES: u64 = 128;
 
 /// Sectors, or what else a rule set counts, of a request.
 pub fn per_request(totals: &Totals) -> Option<(f64, &'static str)> {

@@ -210,7 +210,7 @@ fn global(rules: &RuleSet, access: &WarpAccess, shape: Shape, counts: &Counts) -
             )
         }
     };
-    let change = global_changes(access, shape, sector)
+    let change = global_changes(rules, access, shape)
         .into_iter()
         .map(|(what, changed)| Change { what, counts: rules.count(&changed) })
         .find(|change| matches!((cost(&change.counts), cost(counts)), (Some(after), Some(before)) if after < before));
@@ -222,7 +222,9 @@ fn lowest(access: &WarpAccess) -> u64 {
 }
 
 /// Changes to try, the smallest first.
-fn global_changes(access: &WarpAccess, shape: Shape, sector: u32) -> Vec<(String, WarpAccess)> {
+fn global_changes(rules: &RuleSet, access: &WarpAccess, shape: Shape) -> Vec<(String, WarpAccess)> {
+    let sector = rules.sector_bytes().unwrap_or(32);
+    let line = u64::from(rules.line_bytes().unwrap_or(128));
     let mut changes = Vec::new();
     let start = lowest(access) % u64::from(sector);
     if start != 0 {
@@ -237,7 +239,7 @@ fn global_changes(access: &WarpAccess, shape: Shape, sector: u32) -> Vec<(String
         let mut distinct: Vec<u64> = access.active().map(|(_, address)| address).collect();
         distinct.sort_unstable();
         distinct.dedup();
-        let base = lowest(access) / 128 * 128;
+        let base = lowest(access) / line * line;
         let mut packed = *access;
         for lane in access.mask.lanes() {
             let rank = distinct.binary_search(&access.addresses[lane]).unwrap_or(0) as u64;

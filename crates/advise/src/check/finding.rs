@@ -69,10 +69,10 @@ impl Rule {
     pub const fn help(self) -> &'static str {
         match self {
             Self::GlobalEfficiency => {
-                "The GPU moves whole sectors of 32 bytes. Unique efficiency is the number of distinct bytes that a warp's lanes ask for, divided by the bytes of the sectors that they touch. Let neighbouring lanes access neighbouring addresses: index by threadIdx.x without a factor, store structures as arrays of fields, align rows. `coalescope explain` draws the access lane by lane. If the access may fall short, say so in the scenario with a reason: [[allow]] with `label`, `min_efficiency` and `reason`."
+                "The GPU moves whole sectors. Unique efficiency is the number of distinct bytes that a warp's lanes ask for, divided by the bytes of the sectors that they touch. Let neighbouring lanes access neighbouring addresses: index by threadIdx.x without a factor, store structures as arrays of fields, align rows. `coalescope explain` draws the access lane by lane. If the access may fall short, say so in the scenario with a reason: [[allow]] with `label`, `min_efficiency` and `reason`."
             }
             Self::BankConflicts => {
-                "Shared memory has 32 banks of 4 bytes. Lanes that want different words of one bank wait for each other: each bank conflict is one more pass. Pad the rows of the array by one element, or swizzle its columns. `coalescope explain` draws the access bank by bank. If the conflicts may stay, say so in the scenario with a reason: [[allow]] with `label`, `max_conflicts` and `reason`."
+                "Lanes that want different words of one bank of shared memory wait for each other: each bank conflict is one more pass. Pad the rows of the array by one element, or swizzle its columns. `coalescope explain` draws the access bank by bank. If the conflicts may stay, say so in the scenario with a reason: [[allow]] with `label`, `max_conflicts` and `reason`."
             }
             Self::WorseThanBaseline => {
                 "The access costs more than in the run that was stored with `coalescope sim --json`, or uses less of what it moves. Undo the change of the layout or of the index, or store the baseline anew if the cost is meant."
