@@ -187,7 +187,7 @@ fn an_address_of_a_computed_index_is_a_wide_product() {
         work.wide_products / work.warps()
     };
     assert_eq!(wide("load(a[t]);"), 1.0);
-    assert_eq!(wide("load(a[t]); load(a[t + 1]); load(b[next[t]]);"), 3.0);
+    assert_eq!(wide("load(a[t]); load(a[t + 1]); load(b[next[t]]);"), 4.0);
     // With an index of 64 bits what is added is added to the address.
     assert_eq!(wide("long long i = t; load(a[i]); load(a[i + 1]);"), 1.0);
 }
