@@ -178,20 +178,24 @@ impl Solver<'_, '_> {
     /// is linear in the block's warps.
     fn turnaround(&mut self) {
         let Some(sms) = self.get(Constant::SmCount) else { return };
-        let at = At::variant("turnaround", "empty");
+        let (blocks, warps) = self.of_warps(At::variant("turnaround", "empty"), sms);
+        self.put(Constant::BlockTurnaround, &blocks, Origin::Fitted, "turnaround:empty");
+        self.put(Constant::WarpStart, &warps, Origin::Fitted, "turnaround:empty");
+    }
+
+    /// Clocks, `times` as many, as a line through blocks of so many warps: for each
+    /// repeat what there is without warps, and what a warp adds.
+    fn of_warps(&self, at: At<'_>, times: f64) -> (Vec<f64>, Vec<f64>) {
         let by_warps: Vec<(f64, Vec<f64>)> = self
             .measurements
             .values(at, "threads")
             .into_iter()
             .map(|threads| {
                 let clks = self.clks(at.at(&[("threads", threads)]));
-                (threads as f64 / 32.0, clks.into_iter().map(|clks| clks * sms).collect())
+                (threads as f64 / 32.0, clks.into_iter().map(|clks| clks * times).collect())
             })
             .collect();
-        let (blocks, warps): (Vec<f64>, Vec<f64>) =
-            lines(&by_warps).map(|(block, warp)| (block, warp.max(0.0))).unzip();
-        self.put(Constant::BlockTurnaround, &blocks, Origin::Fitted, "turnaround:empty");
-        self.put(Constant::WarpStart, &warps, Origin::Fitted, "turnaround:empty");
+        lines(&by_warps).map(|(without, warp)| (without, warp.max(0.0))).unzip()
     }
 
     /// 1 ÷ (seconds × clock) of each repeat.
@@ -232,15 +236,7 @@ impl Solver<'_, '_> {
 
     /// A barrier of a block is linear in its warps.
     fn barriers(&mut self) {
-        let at = At::scenario("barrier");
-        let by_warps: Vec<(f64, Vec<f64>)> = self
-            .measurements
-            .values(at, "threads")
-            .into_iter()
-            .map(|threads| (threads as f64 / 32.0, self.clks(at.at(&[("threads", threads)]))))
-            .collect();
-        let (barriers, warps): (Vec<f64>, Vec<f64>) =
-            lines(&by_warps).map(|(barrier, warp)| (barrier, warp.max(0.0))).unzip();
+        let (barriers, warps) = self.of_warps(At::scenario("barrier"), 1.0);
         self.put(Constant::BarrierLatency, &barriers, Origin::Fitted, "barrier");
         self.put(Constant::BarrierWarp, &warps, Origin::Fitted, "barrier");
     }
