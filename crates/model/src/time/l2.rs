@@ -47,8 +47,8 @@ pub(super) fn reads(input: &Input<'_>) -> Result<f64, Missing> {
 }
 
 /// Requests with sectors. Those of which a part is written are merged with what L2
-/// has, and take longer; those that the next store completes are merged with it
-/// before they reach the slice's memory.
+/// has, and take longer; those that an SM gathers with the next store's go there with
+/// it.
 pub(super) fn writes(input: &Input<'_>) -> Result<f64, Missing> {
     let moved = input.moved;
     let merged = moved.l2_merged_sectors.min(moved.l2_write_sectors);

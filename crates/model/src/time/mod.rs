@@ -74,8 +74,8 @@ pub struct Moved {
     pub l2_partial_sectors: f64,
     /// Requests with such sectors.
     pub l2_partial_requests: f64,
-    /// Of the sectors written to L2, those that another store completes while they
-    /// are under way, with which they count as one; 0 where nobody knows.
+    /// Of the sectors written to L2, those that an SM gathers with the next store's,
+    /// with which they count as one; 0 where nobody knows.
     pub l2_merged_sectors: f64,
     /// Requests with such sectors.
     pub l2_merged_requests: f64,

@@ -118,13 +118,13 @@ pub struct Estimate {
     /// Sectors read from L2 that blocks wait for as long as for DRAM, for they were
     /// being fetched: by the reader or by another at about the same time.
     pub l2_awaited_sectors: f64,
-    /// Sectors of [`Traffic::l2_write_sectors`] that a store wrote a part of and no
-    /// other soon completed.
+    /// Sectors of [`Traffic::l2_write_sectors`] that a store wrote a part of, and that go
+    /// to L2 so.
     pub l2_partial_sectors: f64,
     /// Lines of stores with such sectors, each a request to L2.
     pub l2_partial_requests: f64,
-    /// Sectors of [`Traffic::l2_write_sectors`] that were written in part and soon
-    /// completed by another store, with which they count as whole.
+    /// Sectors of [`Traffic::l2_write_sectors`] that were written in part and that the SM
+    /// gathers with the next store's, with which they count as one.
     pub l2_merged_sectors: f64,
     /// Lines of stores with such sectors.
     pub l2_merged_requests: f64,

@@ -242,7 +242,7 @@ impl Passage {
                         let shared = self.stored_before(line, sectors & !whole);
                         self.counts.shared_writes[group] += number(shared);
                     }
-                    let gathers = gathers(footprint.parts.len(), line, block);
+                    let gathers = is_partial && gathers(footprint.parts.len(), line, block);
                     let stored = Stored { sectors, whole, bytes: written, gathers };
                     let gathered = self.l2.write(Writer { block, near }, line, stored);
                     self.counts.gathered_writes[group] += u64::from(gathered.parts);
